@@ -1,0 +1,3 @@
+from chenxing.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,66 @@
+"""Settings from the environment, and where files live. The only reader of os.environ.
+
+CHENXING_HOME      one folder for everything (models, cache, history) instead of the platform's folders
+CHENXING_ISA       instruction set for kernels instead of the best one of this CPU
+CHENXING_THREADS   default number of threads
+NO_COLOR           as https://no-color.org: no colours in the terminal
+HF_* variables are read by huggingface_hub itself.
+"""
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from chenxing.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Folders of this user. Nothing is created here: the owner of a folder makes it when it first writes."""
+
+    models: Path
+    cache: Path
+    data: Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    paths: Paths
+    isa: str | None = None
+    threads: int | None = None
+    no_color: bool = False
+
+
+def _paths(home: str | None) -> Paths:
+    if home:
+        root = Path(home).expanduser().absolute()
+        return Paths(root / "models", root / "cache", root / "data")
+    from platformdirs import PlatformDirs
+
+    dirs = PlatformDirs("chenxing", appauthor=False)
+    return Paths(Path(dirs.user_data_dir) / "models", Path(dirs.user_cache_dir), Path(dirs.user_data_dir))
+
+
+def _threads(text: str | None) -> int | None:
+    if not text:
+        return None
+    if not text.isdecimal() or not 1 <= int(text) <= 1024:
+        raise UsageError(f"CHENXING_THREADS: expected a number from 1 to 1024, found {text!r}")
+    return int(text)
+
+
+def read_settings(env: dict[str, str]) -> Settings:
+    """Settings of one environment. Raises UsageError for values that cannot be meant."""
+    return Settings(
+        paths=_paths(env.get("CHENXING_HOME")),
+        isa=env.get("CHENXING_ISA") or None,
+        threads=_threads(env.get("CHENXING_THREADS")),
+        no_color=bool(env.get("NO_COLOR")),
+    )
+
+
+@cache
+def settings() -> Settings:
+    """This process's settings, read once."""
+    return read_settings(dict(os.environ))
