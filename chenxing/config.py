@@ -64,3 +64,30 @@ def read_settings(env: dict[str, str]) -> Settings:
 def settings() -> Settings:
     """This process's settings, read once."""
     return read_settings(dict(os.environ))
+
+
+@cache
+def physical_cores() -> int:
+    """Physical cores that this process may really use: affinity and, on Linux, the cgroup's CPU quota.
+
+    Logical processors that share a core count once (Linux); elsewhere the logical count is taken.
+    """
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    cores = {_core_of(cpu) for cpu in usable}
+    return max(1, min(len(cores), _cgroup_quota()))
+
+
+def _core_of(cpu: int) -> str:
+    try:
+        return Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text().strip()
+    except OSError:
+        return str(cpu)
+
+
+def _cgroup_quota() -> int:
+    """Whole CPUs of the quota in /sys/fs/cgroup/cpu.max ("max 100000" or "200000 100000")."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        return 1 << 16
+    return 1 << 16 if quota == "max" else max(1, int(quota) // int(period))

@@ -3,7 +3,10 @@
 Source  gguf-py constants.py (GGMLQuantizationType, GGML_QUANT_SIZES) at gguf 0.19; equality with it is a test.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -55,3 +58,54 @@ GGML_TYPES: dict[int, GGMLType] = {
         GGMLType(41, "Q1_0", 128, 18),
     )
 }
+
+
+@dataclass(frozen=True)
+class QuantType:
+    """A weight format that kernels run on, packed into tiles of 16 rows.
+
+    activation     what x is turned into before the product: "q8", "q8k" or "f32" (kernels/rows.py)
+    packed_bytes   one block of 16 rows in a packed tile
+    pack           u8[16 n, n_blocks, type_size] file blocks -> u8[n, n_blocks, packed_bytes] tiles
+    tile           n -> kernel function (w, x, stride, n_blocks) -> n x f32x16; imports the SIMD vocabulary when called
+    decode         () -> kernel function (block address, f32 address): one file block, bit-exact to gguf.quants
+    """
+
+    type: GGMLType
+    activation: str
+    packed_bytes: int
+    pack: Callable[[np.ndarray], np.ndarray]
+    tile: Callable
+    decode: Callable
+
+    @property
+    def name(self) -> str:
+        return self.type.name
+
+
+QUANTS: dict[str, QuantType] = {}
+TILE_ROWS = 16
+
+
+def register(
+    ggml_id: int, *, activation: str, packed_bytes: int, pack: Callable, tile: Callable, decode: Callable
+) -> QuantType:
+    """Add a format to QUANTS; its file calls this once."""
+    ggml = GGML_TYPES[ggml_id]
+    assert ggml.name not in QUANTS and packed_bytes % 32 == 0
+    QUANTS[ggml.name] = QuantType(ggml, activation, packed_bytes, pack, tile, decode)
+    return QUANTS[ggml.name]
+
+
+def interleave(fields: np.ndarray) -> np.ndarray:
+    """u8[16 n, n_blocks, b] one field of b bytes a row -> u8[n, n_blocks, 16 b], rows side by side."""
+    rows, n_blocks, width = fields.shape
+    tiles = fields.reshape(rows // TILE_ROWS, TILE_ROWS, n_blocks, width).transpose(0, 2, 1, 3)
+    return tiles.reshape(rows // TILE_ROWS, n_blocks, TILE_ROWS * width)
+
+
+def interleave_groups(fields: np.ndarray, group: int) -> np.ndarray:
+    """u8[16 n, n_blocks, b] -> u8[n, n_blocks, 16 b]: for every `group` bytes of k, the 16 rows side by side."""
+    rows, n_blocks, width = fields.shape
+    tiles = fields.reshape(rows // TILE_ROWS, TILE_ROWS, n_blocks, width // group, group).transpose(0, 2, 3, 1, 4)
+    return tiles.reshape(rows // TILE_ROWS, n_blocks, TILE_ROWS * width)

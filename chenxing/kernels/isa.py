@@ -1,0 +1,63 @@
+"""Instruction sets that kernels are compiled for, and the choice of one for this CPU.
+
+A kernel is written once over logical vectors of 16 lanes (simd.py). The instruction set decides how those are cut
+into hardware registers and which instruction an operation becomes; it never changes a bit of any result.
+
+Source  LLVM's feature names (llvm/lib/Target/X86/X86.td, AArch64Features.td at LLVM 22).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chenxing.errors import KernelError
+
+
+@dataclass(frozen=True)
+class ISA:
+    """name    as in CHENXING_ISA
+    bits    width of one hardware vector
+    dot     the instruction that sums four 8-bit products: "vnni512", "vnni256", "maddubs" or "madd" (16-bit products)
+    fma, f16c   in hardware; otherwise emulated exactly
+    features    LLVM features to compile with, all of which the CPU must have
+    """
+
+    name: str
+    bits: int
+    dot: str
+    fma: bool
+    f16c: bool
+    features: tuple[str, ...]
+
+
+_V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vnni")
+
+ISAS: dict[str, ISA] = {
+    isa.name: isa
+    for isa in (  # best first
+        ISA("avx512vnni", 512, "vnni512", True, True, _V4),
+        ISA("avxvnni", 256, "vnni256", True, True, (*_V3, "avxvnni")),
+        ISA("avx2", 256, "maddubs", True, True, _V3),
+        ISA("sse", 128, "madd", False, False, ("sse2",)),
+    )
+}
+
+
+def supported(features: Mapping[str, bool]) -> list[ISA]:
+    """The instruction sets that a CPU with these LLVM features can run, best first."""
+    return [isa for isa in ISAS.values() if all(features.get(f, False) for f in isa.features)]
+
+
+def choose(features: Mapping[str, bool], wanted: str | None = None) -> ISA:
+    """The best instruction set of this CPU, or the wanted one. Raises KernelError if that cannot run here."""
+    usable = supported(features)
+    if not usable:
+        raise KernelError("no instruction set for this CPU: expected x86-64 with SSE2")
+    if wanted is None:
+        return usable[0]
+    names = ", ".join(isa.name for isa in usable)
+    if wanted not in ISAS:
+        raise KernelError(f"instruction set {wanted!r} is not known; this CPU can run: {names}")
+    if ISAS[wanted] not in usable:
+        raise KernelError(f"this CPU cannot run {wanted!r}; it can run: {names}")
+    return ISAS[wanted]

@@ -1,0 +1,120 @@
+"""Addresses of kernels: from the cache on disk, or compiled once in processes of their own and kept there.
+
+The key of a kernel is a digest of the sources of kernels/ and quants/, the versions of numba and llvmlite, the
+instruction set and the kernel's reference. Objects do not depend on the machine beyond its instruction set.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import xxhash
+
+from chenxing.config import physical_cores, settings
+from chenxing.errors import KernelError
+from chenxing.kernels.isa import ISA, choose
+from chenxing.kernels.objects import Loader, read_object
+
+Progress = Callable[[str, float], None]
+
+
+@cache
+def build_id() -> str:
+    """Digest of everything but the kernel that an object depends on."""
+    digest = xxhash.xxh3_128()
+    root = Path(__file__).parent.parent
+    for folder in ("kernels", "quants"):
+        for path in sorted((root / folder).glob("*.py")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for package in ("numba", "llvmlite"):
+        digest.update(metadata.version(package).encode())
+    return digest.hexdigest()
+
+
+class KernelLibrary:
+    """Kernels for one instruction set. `addresses` is filled by `require`."""
+
+    def __init__(self, isa: ISA | None = None) -> None:
+        import llvmlite.binding as ll
+
+        self.isa = isa or choose(ll.get_host_cpu_features(), settings().isa)
+        self.addresses: dict[str, int] = {}
+        self._loader = Loader()
+        self._temporary: tempfile.TemporaryDirectory | None = None
+        self._lock = threading.Lock()
+
+    def require(self, references: Iterable[str], on_progress: Progress | None = None) -> None:
+        """Make these kernels callable; compiles those that are in no cache."""
+        with self._lock:
+            wanted = sorted(set(references) - self.addresses.keys())
+            folder = settings().paths.cache / "kernels" / build_id()
+            missing = [r for r in wanted if not self._load(r, folder)]
+            if missing:
+                self._compile(missing, folder, on_progress)
+
+    def _path(self, reference: str, folder: Path) -> Path:
+        name = "".join(c if c.isalnum() else "_" for c in reference.removeprefix("chenxing."))
+        return folder / f"{name}.{self.isa.name}.o"
+
+    def _load(self, reference: str, folder: Path) -> bool:
+        data = read_object(self._path(reference, folder))
+        if data is None:
+            return False
+        self.addresses[reference] = self._loader.load(data)
+        return True
+
+    def _compile(self, references: list[str], folder: Path, on_progress: Progress | None) -> None:
+        """One compiler at a time on this machine: who waited finds the objects and compiles what is left."""
+        from filelock import FileLock
+
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with FileLock(folder / "compiling.lock"):
+                missing = [r for r in references if not self._load(r, folder)]
+                self._compile_in(missing, folder, on_progress)
+        except OSError:  # unwritable or full: this process compiles for itself
+            self._temporary = self._temporary or tempfile.TemporaryDirectory(prefix="chenxing-kernels-")
+            missing = [r for r in references if r not in self.addresses]
+            self._compile_in(missing, Path(self._temporary.name), on_progress)
+
+    def _compile_in(self, references: list[str], folder: Path, on_progress: Progress | None) -> None:
+        n = min(len(references), physical_cores(), 4)
+        if not n:
+            return
+        jobs = [{r: str(self._path(r, folder)) for r in references[i::n]} for i in range(n)]
+        processes = [_start_compiler(self.isa.name, job) for job in jobs]
+        done = 0
+        for process in processes:
+            assert process.stdout is not None
+            for _ in process.stdout:
+                done += 1
+                if on_progress:
+                    on_progress(f"compile kernels for {self.isa.name}", done / len(references))
+        for process in processes:
+            if process.wait():
+                assert process.stderr is not None
+                lines = process.stderr.read().strip().splitlines() or [f"exit code {process.returncode}"]
+                raise KernelError(f"the kernels could not be compiled for {self.isa.name}: {lines[-1]}")
+        for r in references:
+            if not self._load(r, folder):
+                raise KernelError(f"{self._path(r, folder)}: the compiled kernel could not be read back")
+
+
+def _start_compiler(isa: str, kernels: dict[str, str]) -> subprocess.Popen:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "chenxing.kernels.compile"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    json.dump({"isa": isa, "kernels": kernels}, process.stdin)
+    process.stdin.close()
+    return process

@@ -1,0 +1,65 @@
+"""The thread team: Python threads inside one nogil kernel each, and the call that runs a program's step.
+
+Between steps the workers spin briefly, then sleep in Python until the next step. A step never waits for a sleeper:
+ops end when their chunks are done (executor.py), so a worker that wakes late merely comes late.
+"""
+
+import ctypes
+import threading
+
+import numpy as np
+
+from chenxing.kernels import layout as L
+from chenxing.kernels.library import KernelLibrary
+from chenxing.kernels.memory import address, aligned
+
+STEP, WORKER = "chenxing.kernels.executor:step", "chenxing.kernels.executor:worker"
+KERNELS = (STEP, WORKER)
+_C_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+class Team:
+    """n threads, the caller of `run` being the first. Programs must live as long as the team.
+
+    Not thread-safe: one `run` at a time.
+    """
+
+    def __init__(self, library: KernelLibrary, n_threads: int) -> None:
+        assert 1 <= n_threads <= L.MAX_THREADS
+        library.require(KERNELS)
+        self.n_threads = n_threads
+        self._control = aligned(L.CONTROL_BYTES // 8, np.int64)
+        self._args = aligned(8, np.int64)
+        self._step = _C_KERNEL(library.addresses[STEP])
+        self._worker = _C_KERNEL(library.addresses[WORKER])
+        self._wake = threading.Event()
+        self._asleep = [False] * n_threads
+        self._threads = [
+            threading.Thread(target=self._work, args=(tid,), name=f"chenxing-{tid}", daemon=True)
+            for tid in range(1, n_threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def run(self, program: int, n_ops: int, step: int, plan: int) -> None:
+        """Run one step: addresses of the op table, the step's counters, and n_ops x 8 bytes for the plan."""
+        self._args[:5] = program, n_ops, step, plan, address(self._control)
+        if True in self._asleep:
+            self._wake.set()
+        self._step(address(self._args), self.n_threads, 0)
+
+    def close(self) -> None:
+        """Stop the workers. The team cannot run afterwards."""
+        self._control[L.STOP // 8] = 1
+        self._wake.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, tid: int) -> None:
+        control = address(self._control)
+        while not self._control[L.STOP // 8]:
+            self._worker(control, tid, self.n_threads)
+            self._asleep[tid] = True
+            self._wake.wait()
+            self._wake.clear()
+            self._asleep[tid] = False
