@@ -1,0 +1,139 @@
+"""A model's weights in memory, ready for kernels: mapped from the packed file in the cache, or packed just now."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from chenxing.errors import ModelFileError, UnsupportedModelError
+from chenxing.gguf import GGUF
+from chenxing.kernels.memory import address, aligned
+from chenxing.models.packed_file import PackedFile, open_packed
+from chenxing.models.packing import check_shape, file_blocks, is_decoded, packed_type
+from chenxing.models.spec import TensorSpec
+from chenxing.quants import TILE_ROWS, QuantType
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Packed tiles of n_out x n_in weights at `address`; experts follow each other `expert_bytes` apart."""
+
+    address: int
+    quant: QuantType
+    n_out: int
+    n_in: int
+    n_expert: int = 1
+
+    @property
+    def n_blocks(self) -> int:
+        return self.n_in // self.quant.type.block_size
+
+    @property
+    def n_tiles(self) -> int:
+        return -(-self.n_out // TILE_ROWS)
+
+    @property
+    def tile_bytes(self) -> int:
+        return self.n_blocks * self.quant.packed_bytes
+
+    @property
+    def expert_bytes(self) -> int:
+        return self.n_tiles * self.tile_bytes
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of blocks as the file has them, for the embedding look-up."""
+
+    address: int
+    quant: QuantType
+    n_rows: int
+    n: int
+
+    @property
+    def row_bytes(self) -> int:
+        return self.n // self.quant.type.block_size * self.quant.type.type_size
+
+
+class Weights:
+    """All tensors of a model by name, without the suffix ".weight".
+
+    Owns the memory: mapped file or arrays live as long as this object.
+    """
+
+    def __init__(self, model: GGUF, specs: list[TensorSpec], on_progress: Progress | None = None) -> None:
+        self._model = model
+        check_tensors(model, specs)
+        self._present = [s for s in specs if s.name in model.tensors or s.fallback]
+        self._packed: PackedFile = open_packed(model, [s for s in self._present if s.kind != "table"], on_progress)
+        self._decoded: list[np.ndarray] = []
+        self._items = {s.name.removesuffix(".weight"): self._item(s) for s in self._present}
+
+    def __getitem__(self, name: str) -> "Matrix | Table | np.ndarray":
+        return self._items[name]
+
+    def get(self, name: str) -> "Matrix | Table | np.ndarray | None":
+        return self._items.get(name)
+
+    def layer(self, i: int) -> "Layer":
+        return Layer(self, f"blk.{i}.")
+
+    @property
+    def n_bytes(self) -> int:
+        return self._packed.n_bytes
+
+    def _item(self, spec: TensorSpec) -> "Matrix | Table | np.ndarray":
+        name = spec.name if spec.name in self._model.tensors else spec.fallback
+        assert name is not None
+        tensor = self._model.tensors[name]
+        if spec.kind == "vector":
+            return self._packed.array(spec.name).view(np.float32)
+        quant = packed_type(tensor)
+        if spec.kind == "table":
+            return Table(self._table_address(name), quant, *spec.shape)
+        where = address(self._packed.array(spec.name))
+        return Matrix(where, quant, spec.shape[-2], spec.shape[-1], spec.shape[0] if spec.kind == "experts" else 1)
+
+    def _table_address(self, name: str) -> int:
+        if not is_decoded(self._model.tensors[name]):
+            return address(self._model.data(name))
+        blocks = file_blocks(self._model, name)[1]
+        table = aligned(blocks.size)
+        table[:] = blocks.reshape(-1)
+        self._decoded.append(table)
+        return address(table)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Weights of one layer by their names within it."""
+
+    weights: Weights
+    prefix: str
+
+    def __getitem__(self, name: str) -> "Matrix | Table | np.ndarray":
+        return self.weights[self.prefix + name]
+
+    def get(self, name: str) -> "Matrix | Table | np.ndarray | None":
+        return self.weights.get(self.prefix + name)
+
+
+def check_tensors(model: GGUF, specs: list[TensorSpec]) -> None:
+    """Every tensor that the architecture needs is there, of the right shape, and nothing that it would ignore."""
+    for spec in specs:
+        tensor = model.tensors.get(spec.name) or model.tensors.get(spec.fallback or "")
+        if tensor is not None:
+            check_shape(model, tensor, spec)
+        elif not spec.optional:
+            raise ModelFileError(
+                model.path, f"tensor {spec.name!r}", "a tensor of this name", "none", "The file is incomplete"
+            )
+    unknown = sorted(model.tensors.keys() - {s.name for s in specs})
+    if unknown:
+        more = f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
+        raise UnsupportedModelError(
+            f"{model.path}: tensors that {model.architecture!r} does not have here: {', '.join(unknown[:4])}{more}; "
+            "running without them would give wrong answers"
+        )
