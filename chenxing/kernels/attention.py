@@ -16,13 +16,13 @@ Source  Dao 2022 (FlashAttention), Ainslie 2023 (GQA), Kwon 2023 (paged KV).
 
 from chenxing.kernels import layout as L
 from chenxing.kernels import simd as v
+from chenxing.kernels.attention_layout import MAX_TILE, TASK_WORDS
 from chenxing.kernels.maths import exp2, sincos, softcap
 from chenxing.kernels.rows import rms_scale
 from chenxing.kernels.simd import Target, const, f32x16, kernel_inline, op
 
 PAGE, SEGMENT = L.PAGE, L.SEGMENT
 NEG = -3.0e38
-NO_WINDOW = 1 << 40
 
 # ---- cos and sin of this step's positions ----
 
@@ -123,19 +123,6 @@ def rope_kv():
 
 A_Q, A_N_HEAD, A_N_KV, A_TASKS, A_POOL, A_PAGE_BYTES, A_LAYER, A_WINDOW, A_CAP, A_OUT, A_OUT_ROW, A_SCRATCH, \
     A_SCRATCH_EACH, A_POSITIONS, A_HEAD_DIM = range(0, 120, 8)  # fmt: skip
-TASK_WORDS = 3  # first row, number of rows (consecutive positions of one sequence), address of its i32 page ids
-
-
-def task_rows(group: int) -> int:
-    """Rows of the batch that one attention task takes, for a GQA group of this size."""
-    return max(1, 64 // group)
-
-
-def scratch_bytes(padded: int, group: int) -> int:
-    """Scratch of one thread: state of the task's query rows, one tile's partial result, scores and positions."""
-    rows = task_rows(group) * group + 8
-    return (rows + 8) * (padded + 16) * 4 + 8 * (SEGMENT + 16) * 4 + rows * 8 + 8 * padded * 4 + 256
-
 
 _masked = v.constant(NEG)
 _pair = op(
@@ -149,7 +136,7 @@ _lane1 = op(v.f32, (f32x16,), lambda b, x: b.extract_element(x, v.I32(1)))
 
 def rows_in_tile() -> int:
     """Query rows that share a load of K or V: as many as the registers hold, 2 vectors each."""
-    return {512: 8, 256: 3, 128: 1}[Target.isa.bits]
+    return {512: MAX_TILE, 256: 3, 128: 1}[Target.isa.bits]
 
 
 def attend(padded):

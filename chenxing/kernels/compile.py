@@ -36,8 +36,11 @@ def _features(isa: ISA) -> str:
 
 
 def target_machine(isa: ISA) -> ll.TargetMachine:
+    """Absolute 64-bit addresses: the loader may put an object's code and constants further apart than 2 GiB."""
     target = ll.Target.from_default_triple()
-    return target.create_target_machine(cpu="x86-64", features=_features(isa), opt=3, reloc="pic", codemodel="small")
+    return target.create_target_machine(
+        cpu="x86-64", features=_features(isa), opt=3, reloc="static", codemodel="large"
+    )
 
 
 def configure(isa: ISA) -> Any:

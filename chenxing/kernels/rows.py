@@ -8,7 +8,7 @@ tid * EACH when the step has at most EACH_ROWS rows.
 
 from chenxing.kernels import layout as L
 from chenxing.kernels import simd as v
-from chenxing.kernels.maths import gelu, silu
+from chenxing.kernels.maths import gelu, silu, softcap
 from chenxing.kernels.simd import kernel_inline
 
 # argument slots, in bytes
@@ -168,5 +168,18 @@ def norm_add():
         dst = v.ld_i64(args + DST) + row * v.ld_i64(args + DST_ROW)
         for i in range(0, n * 4, 64):
             v.st_f32x16(dst + i, v.add(v.ld_f32x16(dst + i), v.ld_f32x16(tmp + i)))
+
+    return run
+
+
+def cap():
+    """(args, row, tid): SRC rows of N = softcap: x = c * tanh(x / c). Arguments: rows, stride, n, c, 1 / c (f32)."""
+
+    def run(args, row, tid):
+        x = v.ld_i64(args) + row * v.ld_i64(args + 8)
+        c = v.splat_f32(v.ld_f32(args + 24))
+        inverse = v.splat_f32(v.ld_f32(args + 32))
+        for i in range(0, v.ld_i64(args + 16) * 4, 64):
+            v.st_f32x16(x + i, softcap(v.ld_f32x16(x + i), c, inverse))
 
     return run

@@ -28,6 +28,7 @@ class Team:
         assert 1 <= n_threads <= L.MAX_THREADS
         library.require(KERNELS)
         self.n_threads = n_threads
+        self._library = library  # it owns the code that the threads are in
         self._control = aligned(L.CONTROL_BYTES // 8, np.int64)
         self._args = aligned(8, np.int64)
         self._step = _C_KERNEL(library.addresses[STEP])

@@ -1,0 +1,386 @@
+"""The vocabulary of forward passes. Each call records what a kernel will do; fusion is decided here, out of sight.
+
+What stays symbolic until a matrix asks for it: norms, gated activations and selections of rows. A matrix takes them
+in its own form (int8 blocks or f32), made by an op of its own in large steps and by every thread for itself, without
+a hand-over, in small ones.
+
+Over 300 lines because the vocabulary is one thing: every word shares the recorder's memory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chenxing.kernels import layout as L
+from chenxing.kernels.memory import aligned
+from chenxing.models.program import Part, Program, Prologue, f32_bits
+from chenxing.models.rope import Rope, frequencies
+from chenxing.models.spec import HParams
+from chenxing.models.step import Step
+from chenxing.models.weights import Matrix, Table
+
+_ROWS, _ATTENTION, _QUANTS, _MOE = (
+    "chenxing.kernels.rows",
+    "chenxing.kernels.attention",
+    "chenxing.quants.kernels",
+    "chenxing.kernels.experts",
+)
+CHUNK_BYTES = 48 * 1024  # of weights: enough work to hide a claim, few enough to share out evenly
+ALL_KEYS = 1 << 40
+
+
+@dataclass(frozen=True)
+class Rows:
+    """f32 rows in memory: `n` columns at `address`, `stride` bytes apart. index: i64 row numbers that are meant."""
+
+    address: int
+    stride: int
+    n: int
+    index: int = 0
+
+    def columns(self, first: int, n: int) -> "Rows":
+        return Rows(self.address + 4 * first, self.stride, n, self.index)
+
+
+@dataclass(frozen=True)
+class Normed:
+    """The RMS norm of rows."""
+
+    x: Rows
+    weight: np.ndarray
+
+    @property
+    def n(self) -> int:
+        return self.x.n
+
+
+@dataclass(frozen=True)
+class Gated:
+    """activation(gate) * up."""
+
+    gate: Rows
+    up: Rows
+    activation: str
+
+    @property
+    def n(self) -> int:
+        return self.gate.n
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix times rows, not yet computed."""
+
+    x: "Rows | Normed | Gated"
+    weight: Matrix
+    bias: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A matrix's input in the form that its kernel reads; `each` is one thread's share in small steps."""
+
+    address: int
+    stride: int
+    each: int
+    unit: int
+    prologue: Prologue | None
+
+
+@dataclass(frozen=True)
+class KVLayout:
+    """Where kernels find KV pages: base address of the pool, bytes of a page, bytes of one layer in it."""
+
+    pool: int
+    page_bytes: int
+    layer_bytes: int
+
+
+def kv_layer_bytes(hp: HParams) -> int:
+    """K and V of one layer in a page: f16, head_dim padded to a multiple of 32."""
+    return 2 * hp.n_head_kv * _padded(hp.head_dim) * L.PAGE * 2
+
+
+def _padded(n: int, multiple: int = 32) -> int:
+    return -(-n // multiple) * multiple
+
+
+class Recorder:
+    """Records one model's forward pass into `program`.
+
+    Buffers are named by role and shared by all layers: the op that reads one is over before the next writes it.
+    """
+
+    def __init__(self, hp: HParams, step: Step, kv: KVLayout, n_threads: int) -> None:
+        self.hp, self.step, self.kv, self.n_threads = hp, step, kv, n_threads
+        self.program = Program()
+        self._buffers: dict[tuple, int] = {}
+        self._operands: dict[tuple, Operand] = {}
+        self._values: list[Rows | Normed | Gated] = []  # keys are ids, unique only while the values live
+        self._norm_eps = f32_bits(hp.norm_eps)
+
+    # ---- memory ----
+
+    def _rows(self, role: str, n: int, n_rows: int | None = None) -> Rows:
+        stride = 4 * _padded(n, 16)
+        return Rows(self._buffer(role, stride * (n_rows or self.step.n_batch)), stride, n)
+
+    def _buffer(self, role: str, n_bytes: int) -> int:
+        key = (role, n_bytes)
+        if key not in self._buffers:
+            self._buffers[key] = self.program.buffer(n_bytes)
+        return self._buffers[key]
+
+    def _scratch(self, n_bytes: int) -> tuple[int, int]:
+        """Base and size of every thread's scratch."""
+        each = _padded(n_bytes, L.ALIGN)
+        return self._buffer("scratch", each * self.n_threads), each
+
+    def _array(self, values: np.ndarray) -> int:
+        return self.program.keep(values)
+
+    # ---- words ----
+
+    def embed(self, table: Table, scale: float = 1.0) -> Rows:
+        """Rows of the token table for this step's tokens, times scale."""
+        x = self._rows("x", table.n)
+        args = [table.address, table.row_bytes, table.n, self.step.tokens_at, x.address, x.stride, f32_bits(scale)]
+        self.program.add([Part(f"{_QUANTS}:embed({table.quant.name})", args, 1, L.N_ROWS)])
+        return x
+
+    def rms_norm(self, x: Rows, weight: np.ndarray) -> Normed:
+        """x / sqrt(mean(x^2) + eps) * weight"""
+        return Normed(x, weight)
+
+    def linear(
+        self, x: "Rows | Normed | Gated", weight: Matrix, bias: np.ndarray | None = None
+    ) -> Product:
+        """x W^T + bias, computed when it is used."""
+        assert x.n == weight.n_in, (x.n, weight.n_in)
+        return Product(x, weight, bias)
+
+    def gated(self, gate: Rows, up: Rows, activation: str) -> Gated:
+        """activation(gate) * up; activation is "silu" or "gelu"."""
+        return Gated(gate, up, activation)
+
+    def compute(self, role: str, *products: Product) -> list[Rows]:
+        """Compute products side by side, as one op, into columns of one buffer."""
+        widths = [_padded(p.weight.n_out, 16) for p in products]
+        whole = self._rows(role, sum(widths))
+        parts, prologues, first = [], [], 0
+        out = []
+        for p, width in zip(products, widths, strict=True):
+            y = whole.columns(first, p.weight.n_out)
+            part, prologue = self._product(p, y)
+            parts.append(part)
+            prologues.append(prologue)
+            out.append(y)
+            first += width
+        self._add_with(parts, prologues)
+        return out
+
+    def add(self, x: Rows, delta: Product | Normed, scale: float = 1.0) -> Rows:
+        """x + scale * delta, in place."""
+        if isinstance(delta, Normed):
+            assert scale == 1.0
+            args = self._row_args(delta.x, delta.weight, x.address, x.stride, 0)
+            self.program.add([Part(f"{_ROWS}:norm_add", args, 1, L.N_ROWS)])
+            return x
+        part, prologue = self._product(delta, x, add=True, scale=scale)
+        self._add_with([part], [prologue])
+        return x
+
+    def normed_rows(self, x: Rows, weight: np.ndarray) -> Rows:
+        """The RMS norm of whole rows, in place, where something other than a matrix reads it."""
+        args = self._row_args(x, weight, x.address, x.stride, 0)
+        self.program.add([Part(f"{_ROWS}:norm(f32)", args, 1, L.N_ROWS)])
+        return x
+
+    def rope(self, rope: Rope, factors: np.ndarray | None = None) -> tuple[Rope, int]:
+        """A rotation for attention layers; its cosines and sines are made once a step. Give it to `attend`."""
+        freqs = frequencies(rope, factors)
+        table = self.program.buffer(self.step.n_batch * len(freqs) * 8)
+        args = [self._array(freqs), self.step.positions_at, table, len(freqs), f32_bits(rope.mscale)]
+        self.program.add([Part(f"{_ATTENTION}:rope_table", args, 1, L.N_ROWS)])
+        return rope, table
+
+    def attend(
+        self,
+        layer: int,
+        q: Rows,
+        k: Rows,
+        v: Rows,
+        *,
+        rope: tuple[Rope, int] | None,
+        scale: float | None = None,
+        q_norm: np.ndarray | None = None,
+        k_norm: np.ndarray | None = None,
+        window: int = ALL_KEYS,
+        softcap: float = 0.0,
+    ) -> Rows:
+        """Write k and v to the layer's pages and attend to all keys up to each row's position.
+
+        q_norm, k_norm   f32[head_dim] RMS norms of every head before the rotation
+        window           keys that a row sees, its own included
+        softcap          scores become softcap * tanh(score / softcap)
+        """
+        hp, step = self.hp, self.step
+        padded = _padded(hp.head_dim)
+        offset = layer * self.kv.layer_bytes
+        assert q.stride == k.stride == v.stride
+        ready = self._rows("q", hp.n_head * padded)
+        factor = (hp.head_dim**-0.5 if scale is None else scale) * 1.4426950408889634
+        n_rot, table = (rope[0].n_rot, rope[1]) if rope else (2, 0)
+        base, each = self._scratch(max(padded * 4, hp.n_embd * 4))
+        write = [q.address, k.address, v.address, q.stride, hp.n_head, hp.n_head_kv, hp.head_dim, n_rot, table]
+        write += [0 if w is None else self._array(w) for w in (q_norm, k_norm)]
+        write += [self._norm_eps, step.pages_at, step.slots_at, offset, ready.address, f32_bits(factor), base, each]
+        self.program.add([Part(f"{_ATTENTION}:rope_kv", write, 1, L.N_ROWS)])
+        out = self._rows("attended", hp.n_q)
+        group = hp.n_head // hp.n_head_kv
+        base, each = self._scratch(step.attention_scratch(padded, group))
+        args = [ready.address, hp.n_head, hp.n_head_kv, step.tasks_at, self.kv.pool, self.kv.page_bytes, offset]
+        args += [window, f32_bits(softcap), out.address, out.stride, base, each, step.positions_at, hp.head_dim]
+        self.program.add([Part(f"{_ATTENTION}:attend({padded})", args, hp.n_head_kv, L.N_TASKS)])
+        return out
+
+    def experts(
+        self, x: Normed, router: Matrix, gate: Matrix, up: Matrix, down: Matrix, n_used: int, activation: str
+    ) -> "Experts":
+        """A mixture of experts: softmax over the router's products, the best n_used, weights made to sum to 1."""
+        return Experts(x, router, gate, up, down, n_used, activation)
+
+    def add_experts(self, x: Rows, mix: "Experts") -> Rows:
+        """x + the experts' weighted outputs, in place, in the order of their rank."""
+        step, n_used, n_ff = self.step, mix.n_used, mix.gate.n_out
+        (scores,) = self.compute("router", self.linear(mix.x, mix.router))
+        chosen = self._buffer("chosen", step.n_batch * n_used * 8)
+        shares = self._buffer("shares", step.n_batch * n_used * 4)
+        base, each = self._scratch(4 * _padded(mix.router.n_out, 16))
+        args = [scores.address, scores.stride, mix.router.n_out, n_used, chosen, shares, base, each]
+        self.program.add([Part(f"{_MOE}:route", args, 1, L.N_ROWS)])
+        both = self._rows("expert hidden", 2 * _padded(n_ff, 16), step.n_batch * n_used)
+        hidden = [both.columns(0, n_ff), both.columns(_padded(n_ff, 16), n_ff)]
+        parts, prologues = [], []
+        for weight, y in zip((mix.gate, mix.up), hidden, strict=True):
+            operand = self._operand(mix.x, weight.quant.activation)
+            parts.append(self._expert_part(operand, weight, y, n_used, chosen, per_slot=False))
+            prologues.append(operand.prologue)
+        self._add_with(parts, prologues)
+        form = mix.down.quant.activation
+        stride = _form_bytes(form, n_ff)
+        packed = self._buffer(f"expert {form}", step.n_batch * n_used * stride)
+        base, each = self._scratch(4 * n_ff)
+        args = self._row_args(hidden[0], None, packed, stride, 0, hidden[1])
+        self.program.add([Part(f"{_ROWS}:gated({mix.activation},{form})", args, n_used, L.N_ROWS)])
+        out = self._rows("expert out", mix.down.n_out, step.n_batch * n_used)
+        operand = Operand(packed, stride, 0, L.N_ROWS, None)
+        self.program.add([self._expert_part(operand, mix.down, out, n_used, chosen, per_slot=True)])
+        args = [out.address, out.stride, mix.down.n_out, n_used, shares, x.address, x.stride]
+        self.program.add([Part(f"{_MOE}:combine", args, 1, L.N_ROWS)])
+        return x
+
+    def outputs(self, x: Rows) -> Rows:
+        """The rows whose logits are wanted."""
+        return Rows(x.address, x.stride, x.n, self.step.outputs_at)
+
+    def logits(self, product: Product, *, scale: float = 1.0, softcap: float = 0.0) -> None:
+        """The step's result: scale * product, soft-capped; f32[n_outputs, n_vocab]."""
+        y = Rows(self.step.logits_at, self.step.logits_stride, product.weight.n_out)
+        part, _ = self._product(product, y, scale=scale)
+        self.program.add([part], when=L.ANY_OUTPUT)
+        if softcap:
+            args = [y.address, y.stride, _padded(y.n, 16), f32_bits(softcap), f32_bits(1.0 / softcap)]
+            self.program.add([Part(f"{_ROWS}:cap", args, 1, L.N_OUTPUTS)], when=L.ANY_OUTPUT)
+
+    # ---- recording ----
+
+    def _add_with(self, parts: list[Part], prologues: Sequence[Prologue | None]) -> None:
+        """One op for all parts that share a prologue: matrices of mixed formats may want their input in two forms."""
+        for prologue in dict.fromkeys(prologues):
+            together = [part for part, own in zip(parts, prologues, strict=True) if own == prologue]
+            self.program.add(together, prologue)
+
+    def _product(self, p: Product, y: Rows, *, add: bool = False, scale: float = 1.0) -> tuple[Part, Prologue | None]:
+        w = p.weight
+        operand = self._operand(p.x, w.quant.activation)
+        per = max(1, CHUNK_BYTES // w.tile_bytes)
+        bias = 0 if p.bias is None else self._array(_padded_vector(p.bias))
+        args = [w.address, operand.address, operand.stride, operand.each, w.n_blocks, w.n_tiles, per]
+        args += [y.address, y.stride, int(add), f32_bits(scale), bias, self.step.counters_at, operand.unit]
+        return Part(f"{_QUANTS}:linear({w.quant.name})", args, -(-w.n_tiles // per)), operand.prologue
+
+    def _expert_part(self, x: Operand, w: Matrix, y: Rows, n_used: int, chosen: int, *, per_slot: bool) -> Part:
+        per = max(1, CHUNK_BYTES // w.tile_bytes)
+        args = [w.address, x.address, x.stride, x.each, w.n_blocks, w.n_tiles, per, y.address, y.stride, 0]
+        args += [f32_bits(1.0), 0, self.step.counters_at, L.N_ROWS, chosen, n_used, w.expert_bytes, int(per_slot)]
+        chunks = n_used * -(-w.n_tiles // per)
+        return Part(f"{_QUANTS}:expert_linear({w.quant.name})", args, chunks, L.N_ROWS)
+
+    def _operand(self, x: "Rows | Normed | Gated", form: str) -> Operand:
+        """x in `form`. A symbolic value is prepared once in each form, however many matrices read it."""
+        if isinstance(x, Rows) and form == "f32" and not x.index:
+            return Operand(x.address, x.stride, 0, L.N_ROWS, None)
+        key = (id(x), form)
+        if key not in self._operands:
+            self._operands[key] = self._prepare(x, form)
+            self._values.append(x)
+        return self._operands[key]
+
+    def _prepare(self, x: "Rows | Normed | Gated", form: str) -> Operand:
+        source = x if isinstance(x, Rows) else x.gate if isinstance(x, Gated) else x.x
+        stride = _form_bytes(form, x.n)
+        selected = bool(source.index)
+        unit, n_rows = (L.N_OUTPUTS, self.step.n_outputs) if selected else (L.N_ROWS, self.step.n_batch)
+        each = 0 if selected else L.EACH_ROWS * stride
+        role = f"{type(x).__name__} {form}" + (" selected" if selected else "")
+        where = self._buffer(role, stride * max(n_rows, L.EACH_ROWS * self.n_threads))
+        if isinstance(x, Normed):
+            kernel, args = f"{_ROWS}:norm({form})", self._row_args(x.x, x.weight, where, stride, each)
+        elif isinstance(x, Gated):
+            kernel = f"{_ROWS}:gated({x.activation},{form})"
+            args = self._row_args(x.gate, None, where, stride, each, x.up)
+        else:
+            kernel, args = f"{_ROWS}:convert({form})", self._row_args(x, None, where, stride, each)
+        if selected:
+            self.program.add([Part(kernel, args, 1, unit)], when=L.ANY_OUTPUT)
+            return Operand(where, stride, 0, unit, None)
+        self.program.add([Part(kernel, args, 1, unit)], when=L.MANY_ROWS)
+        return Operand(where, stride, each, unit, Prologue(kernel, tuple(args)))
+
+    def _row_args(
+        self, x: Rows, weight: np.ndarray | None, dst: int, dst_stride: int, each: int, second: Rows | None = None
+    ) -> list[int]:
+        base, scratch_each = self._scratch(4 * _padded(x.n, 16))
+        w = 0 if weight is None else self._array(weight)
+        up = 0 if second is None else second.address
+        args = [x.address, x.stride, x.n, dst, dst_stride, each, w, self._norm_eps, self.step.counters_at, x.index]
+        return [*args, base, scratch_each, up]
+
+
+@dataclass(frozen=True)
+class Experts:
+    """A mixture of experts over normed rows, not yet computed."""
+
+    x: Normed
+    router: Matrix
+    gate: Matrix
+    up: Matrix
+    down: Matrix
+    n_used: int
+    activation: str
+
+
+def _form_bytes(form: str, n: int) -> int:
+    """Bytes of a row of n values in an activation form."""
+    sizes = {"q8": (32, L.Q8_BLOCK), "q8k": (256, L.Q8K_BLOCK), "f32": (16, 64)}
+    width, size = sizes[form]
+    return _padded(-(-n // width) * size, 16)
+
+
+def _padded_vector(values: np.ndarray) -> np.ndarray:
+    """A bias as long as whole tiles."""
+    out = aligned(_padded(len(values), 16), np.float32)
+    out[: len(values)] = values
+    return out

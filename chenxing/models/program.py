@@ -1,0 +1,94 @@
+"""A recorded forward pass: the flat table of ops that the executor walks, and the memory it works in.
+
+Recording is symbolic: ops.py names kernels by reference and collects them here; `finish` asks the library for their
+addresses and lays the table down. Nothing is allocated while a step runs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chenxing.kernels import layout as L
+from chenxing.kernels.library import KernelLibrary, Progress
+from chenxing.kernels.memory import address, aligned
+from chenxing.kernels.team import Team
+
+
+def f32_bits(value: float) -> int:
+    """An f32 in the low half of an int64 argument slot."""
+    return int(np.float32(value).view(np.int32))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A kernel with its arguments; `chunks` for each `divisor` of the step's counter `unit` (0: once)."""
+
+    kernel: str
+    args: Sequence[int]
+    chunks: int
+    unit: int = L.ONE
+    divisor: int = 1
+
+
+@dataclass(frozen=True)
+class Prologue:
+    """A kernel that every thread runs for all rows before an op, in steps of few rows."""
+
+    kernel: str
+    args: tuple[int, ...]
+
+
+class Program:
+    """Ops in the order in which they run. Owns every buffer and argument array that its kernels point to."""
+
+    def __init__(self) -> None:
+        self._ops: list[tuple[list[Part], Prologue | None, int]] = []
+        self._keep: list[np.ndarray] = []
+        self._table = self._plan = aligned(8, np.int64)
+        self._library: KernelLibrary | None = None  # it owns the code that the table points to
+
+    def buffer(self, n_bytes: int) -> int:
+        """Address of zeroed memory that lives as long as the program."""
+        array = aligned(n_bytes)
+        self._keep.append(array)
+        return address(array)
+
+    def keep(self, array: np.ndarray) -> int:
+        """Address of an array, which is kept."""
+        self._keep.append(array)
+        return address(array)
+
+    def add(self, parts: list[Part], prologue: Prologue | None = None, when: int = L.ALWAYS) -> None:
+        self._ops.append((parts, prologue, when))
+
+    @property
+    def kernels(self) -> set[str]:
+        """References of all kernels that the program calls."""
+        found = {part.kernel for parts, _, _ in self._ops for part in parts}
+        return found | {p.kernel for _, p, _ in self._ops if p}
+
+    def finish(self, library: KernelLibrary, on_progress: Progress | None = None) -> None:
+        """Get the kernels and lay the table down. The program can run afterwards."""
+        library.require(self.kernels, on_progress)
+        self._library = library
+        where = library.addresses
+        rows = []
+        for parts, prologue, when in self._ops:
+            table = aligned((len(parts), L.PART_BYTES // 8), np.int64)
+            for i, part in enumerate(parts):
+                table[i] = where[part.kernel], self._arguments(part.args), part.chunks, part.unit, part.divisor, 0
+            before = (where[prologue.kernel], self._arguments(prologue.args)) if prologue else (0, 0)
+            rows.append((self.keep(table), len(parts), *before, when, 0))
+        self._table = aligned((len(rows), L.OP_BYTES // 8), np.int64)
+        self._table[:] = rows
+        self._plan = aligned(len(rows), np.int64)
+
+    def run(self, team: Team, step: np.ndarray) -> None:
+        """One step with these counters, i64[STEP_WORDS]."""
+        team.run(address(self._table), len(self._table), address(step), address(self._plan))
+
+    def _arguments(self, args: Sequence[int]) -> int:
+        array = aligned(len(args), np.int64)
+        array[:] = args
+        return self.keep(array)
