@@ -33,7 +33,8 @@ class Team:
         self._args = aligned(8, np.int64)
         self._step = _C_KERNEL(library.addresses[STEP])
         self._worker = _C_KERNEL(library.addresses[WORKER])
-        self._wake = threading.Event()
+        # an event for each: one that all shared could be cleared by the first before the second has seen it
+        self._wake = [threading.Event() for _ in range(n_threads)]
         self._asleep = [False] * n_threads
         self._threads = [
             threading.Thread(target=self._work, args=(tid,), name=f"chenxing-{tid}", daemon=True)
@@ -46,13 +47,15 @@ class Team:
         """Run one step: addresses of the op table, the step's counters, and n_ops x 8 bytes for the plan."""
         self._args[:5] = program, n_ops, step, plan, address(self._control)
         if True in self._asleep:
-            self._wake.set()
+            for tid in range(1, self.n_threads):
+                self._wake[tid].set()
         self._step(address(self._args), self.n_threads, 0)
 
     def close(self) -> None:
         """Stop the workers. The team cannot run afterwards."""
         self._control[L.STOP // 8] = 1
-        self._wake.set()
+        for wake in self._wake:
+            wake.set()
         for thread in self._threads:
             thread.join()
 
@@ -61,6 +64,6 @@ class Team:
         while not self._control[L.STOP // 8]:
             self._worker(control, tid, self.n_threads)
             self._asleep[tid] = True
-            self._wake.wait()
-            self._wake.clear()
+            self._wake[tid].wait()
+            self._wake[tid].clear()
             self._asleep[tid] = False

@@ -1,6 +1,7 @@
 """A loaded model that runs steps: weights, a recorded program and the thread team."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,9 +47,15 @@ def page_bytes(hp: HParams) -> int:
     return kv_layer_bytes(hp) * hp.n_layer
 
 
-def read_model(model: GGUF) -> HParams:
-    """The hyperparameters alone, without loading anything."""
-    return find_architecture(model).hparams(model)
+def read_model(model: GGUF, n_ctx: int | None = None) -> HParams:
+    """The hyperparameters alone, without loading anything.
+
+    n_ctx: the context that the model will run with, its own by default; beyond the original context of a model with
+    LongRoPE other rotations apply, to all positions.
+    """
+    hp = find_architecture(model).hparams(model)
+    longrope = "rope_factors_long.weight" in model.tensors
+    return replace(hp, long_context=longrope and (n_ctx or hp.n_ctx_train) > hp.rope.n_ctx_orig)
 
 
 def load_model(

@@ -8,7 +8,7 @@ Over 300 lines because the vocabulary is one thing: every word shares the record
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -110,6 +110,7 @@ class Recorder:
     """Records one model's forward pass into `program`.
 
     Buffers are named by role and shared by all layers: the op that reads one is over before the next writes it.
+    Words that change rows in place return new rows: a value never changes, and nothing is done with an old one.
     """
 
     def __init__(self, hp: HParams, step: Step, kv: KVLayout, n_threads: int) -> None:
@@ -117,6 +118,7 @@ class Recorder:
         self.program = Program()
         self._buffers: dict[tuple, int] = {}
         self._operands: dict[tuple, Operand] = {}
+        self._tenants: dict[int, tuple] = {}  # buffer address -> which operand is in it
         self._values: list[Rows | Normed | Gated] = []  # keys are ids, unique only while the values live
         self._norm_eps = f32_bits(hp.norm_eps)
 
@@ -153,9 +155,7 @@ class Recorder:
         """x / sqrt(mean(x^2) + eps) * weight"""
         return Normed(x, weight)
 
-    def linear(
-        self, x: "Rows | Normed | Gated", weight: Matrix, bias: np.ndarray | None = None
-    ) -> Product:
+    def linear(self, x: "Rows | Normed | Gated", weight: Matrix, bias: np.ndarray | None = None) -> Product:
         """x W^T + bias, computed when it is used."""
         assert x.n == weight.n_in, (x.n, weight.n_in)
         return Product(x, weight, bias)
@@ -186,16 +186,16 @@ class Recorder:
             assert scale == 1.0
             args = self._row_args(delta.x, delta.weight, x.address, x.stride, 0)
             self.program.add([Part(f"{_ROWS}:norm_add", args, 1, L.N_ROWS)])
-            return x
+            return replace(x)
         part, prologue = self._product(delta, x, add=True, scale=scale)
         self._add_with([part], [prologue])
-        return x
+        return replace(x)
 
     def normed_rows(self, x: Rows, weight: np.ndarray) -> Rows:
         """The RMS norm of whole rows, in place, where something other than a matrix reads it."""
         args = self._row_args(x, weight, x.address, x.stride, 0)
         self.program.add([Part(f"{_ROWS}:norm(f32)", args, 1, L.N_ROWS)])
-        return x
+        return replace(x)
 
     def rope(self, rope: Rope, factors: np.ndarray | None = None) -> tuple[Rope, int]:
         """A rotation for attention layers; its cosines and sines are made once a step. Give it to `attend`."""
@@ -216,13 +216,13 @@ class Recorder:
         scale: float | None = None,
         q_norm: np.ndarray | None = None,
         k_norm: np.ndarray | None = None,
-        window: int = ALL_KEYS,
+        window: int | None = None,
         softcap: float = 0.0,
     ) -> Rows:
         """Write k and v to the layer's pages and attend to all keys up to each row's position.
 
         q_norm, k_norm   f32[head_dim] RMS norms of every head before the rotation
-        window           keys that a row sees, its own included
+        window           keys that a row sees, its own included; None: all up to it
         softcap          scores become softcap * tanh(score / softcap)
         """
         hp, step = self.hp, self.step
@@ -241,7 +241,7 @@ class Recorder:
         group = hp.n_head // hp.n_head_kv
         base, each = self._scratch(step.attention_scratch(padded, group))
         args = [ready.address, hp.n_head, hp.n_head_kv, step.tasks_at, self.kv.pool, self.kv.page_bytes, offset]
-        args += [window, f32_bits(softcap), out.address, out.stride, base, each, step.positions_at, hp.head_dim]
+        args += [window or ALL_KEYS, f32_bits(softcap), out.address, out.stride, base, each, step.positions_at, hp.head_dim]
         self.program.add([Part(f"{_ATTENTION}:attend({padded})", args, hp.n_head_kv, L.N_TASKS)])
         return out
 
@@ -271,7 +271,6 @@ class Recorder:
         form = mix.down.quant.activation
         stride = _form_bytes(form, n_ff)
         packed = self._buffer(f"expert {form}", step.n_batch * n_used * stride)
-        base, each = self._scratch(4 * n_ff)
         args = self._row_args(hidden[0], None, packed, stride, 0, hidden[1])
         self.program.add([Part(f"{_ROWS}:gated({mix.activation},{form})", args, n_used, L.N_ROWS)])
         out = self._rows("expert out", mix.down.n_out, step.n_batch * n_used)
@@ -279,7 +278,7 @@ class Recorder:
         self.program.add([self._expert_part(operand, mix.down, out, n_used, chosen, per_slot=True)])
         args = [out.address, out.stride, mix.down.n_out, n_used, shares, x.address, x.stride]
         self.program.add([Part(f"{_MOE}:combine", args, 1, L.N_ROWS)])
-        return x
+        return replace(x)
 
     def outputs(self, x: Rows) -> Rows:
         """The rows whose logits are wanted."""
@@ -323,10 +322,12 @@ class Recorder:
         if isinstance(x, Rows) and form == "f32" and not x.index:
             return Operand(x.address, x.stride, 0, L.N_ROWS, None)
         key = (id(x), form)
-        if key not in self._operands:
-            self._operands[key] = self._prepare(x, form)
+        operand = self._operands.get(key)
+        if operand is None or self._tenants[operand.address] != key:  # another has moved in since
+            operand = self._operands[key] = self._prepare(x, form)
+            self._tenants[operand.address] = key
             self._values.append(x)
-        return self._operands[key]
+        return operand
 
     def _prepare(self, x: "Rows | Normed | Gated", form: str) -> Operand:
         source = x if isinstance(x, Rows) else x.gate if isinstance(x, Gated) else x.x

@@ -4,14 +4,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from chenxing.errors import ModelFileError, UnsupportedModelError
+from chenxing.errors import UnsupportedModelError
 from chenxing.gguf import GGUF
-from chenxing.models.rope import Rope, magnitude
+from chenxing.models.rope import Rope
 
 
 @dataclass(frozen=True)
 class HParams:
-    """The numbers of a model, in GGUF's terms. `extra` holds what only one architecture has."""
+    """The numbers of a model, in GGUF's terms.
+
+    long_context   the context is longer than the original one of a model with LongRoPE, so that its long factors apply
+    extra          what only some architectures have
+    """
 
     n_layer: int
     n_embd: int
@@ -23,6 +27,7 @@ class HParams:
     n_ctx_train: int
     norm_eps: float
     rope: Rope
+    long_context: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -73,6 +78,45 @@ def embeddings(hp: HParams) -> Iterator[TensorSpec]:
     yield matrix("output.weight", hp.n_vocab, hp.n_embd, fallback="token_embd.weight")
 
 
+def qkv(hp: HParams, layer: str, *, pairs: bool = False) -> Iterator[TensorSpec]:
+    """Projections to queries, keys and values, each with a bias if the file has it. pairs: neighbours are rotated."""
+    dims = (hp.head_dim, hp.rope.n_rot) if pairs else None
+    for name, n, rope_dims in (("q", hp.n_q, dims), ("k", hp.n_kv, dims), ("v", hp.n_kv, None)):
+        yield matrix(f"{layer}attn_{name}.weight", n, hp.n_embd, rope_dims=rope_dims)
+        yield vector(f"{layer}attn_{name}.bias", n, optional=True, rope_dims=rope_dims)
+
+
+def gated_ffn(hp: HParams, layer: str) -> Iterator[TensorSpec]:
+    yield matrix(layer + "ffn_gate.weight", hp.n_ff, hp.n_embd)
+    yield matrix(layer + "ffn_up.weight", hp.n_ff, hp.n_embd)
+    yield matrix(layer + "ffn_down.weight", hp.n_embd, hp.n_ff)
+
+
+def gated_ffn_biases(hp: HParams, layer: str) -> Iterator[TensorSpec]:
+    """Of the few files that have them."""
+    yield vector(layer + "ffn_gate.bias", hp.n_ff, optional=True)
+    yield vector(layer + "ffn_up.bias", hp.n_ff, optional=True)
+    yield vector(layer + "ffn_down.bias", hp.n_embd, optional=True)
+
+
+def expert_ffn(hp: HParams, layer: str, n_ff: int) -> Iterator[TensorSpec]:
+    n_expert = hp.extra["n_expert"]
+    yield matrix(layer + "ffn_gate_inp.weight", n_expert, hp.n_embd)
+    yield experts(layer + "ffn_gate_exps.weight", n_expert, n_ff, hp.n_embd)
+    yield experts(layer + "ffn_up_exps.weight", n_expert, n_ff, hp.n_embd)
+    yield experts(layer + "ffn_down_exps.weight", n_expert, hp.n_embd, n_ff)
+
+
+def rope_factors(hp: HParams) -> Iterator[TensorSpec]:
+    """Divisors of the rotation's frequencies: Llama 3's, or LongRoPE's for long and for short contexts."""
+    for name in ("rope_freqs", "rope_factors_long", "rope_factors_short"):
+        yield vector(f"{name}.weight", hp.rope.n_rot // 2, optional=True)
+
+
+def chosen_rope_factors(hp: HParams, w: Any) -> Any:
+    """Those of rope_factors that apply, or None."""
+    freqs = w.get("rope_freqs")
+    return w.get("rope_factors_long" if hp.long_context else "rope_factors_short") if freqs is None else freqs
 
 
 @dataclass(frozen=True)
@@ -106,77 +150,4 @@ def find_architecture(model: GGUF) -> Architecture:
     raise UnsupportedModelError(
         f"{model.path}: architecture {name!r} is not supported; known are {', '.join(sorted(ARCHITECTURES))}. "
         f"Its layers hold: {', '.join(layer) or 'nothing'}"
-    )
-
-
-def read_hparams(model: GGUF, **extra: Any) -> HParams:
-    """The keys that all decoder architectures share. Raises ModelFileError for missing or contradicting ones."""
-    arch = model.architecture
-
-    def count(key: str, default: int | None = None) -> int:
-        value = model.metadata.get(f"{arch}.{key}")
-        if hasattr(value, "tolist"):  # one value a layer
-            values = set(value.tolist())
-            if len(values) != 1:
-                raise UnsupportedModelError(f"{model.path}: {arch}.{key} differs from layer to layer: {sorted(values)}")
-            return int(values.pop())
-        found = model.get(f"{arch}.{key}", int) if default is None else model.get(f"{arch}.{key}", int, default)
-        return model.require(f"{arch}.{key}", int) if found is None else found
-
-    n_embd, n_head = count("embedding_length"), count("attention.head_count")
-    if n_head < 1 or n_embd < 1:
-        raise ModelFileError(model.path, f"{arch}.attention.head_count", "at least 1", str(n_head))
-    head_dim = count("attention.key_length", n_embd // n_head)
-    n_head_kv = count("attention.head_count_kv", n_head)
-    if n_head_kv < 1 or n_head % n_head_kv:
-        raise ModelFileError(
-            model.path, f"{arch}.attention.head_count_kv", f"a divisor of {n_head} heads", str(n_head_kv)
-        )
-    if count("attention.value_length", head_dim) != head_dim:
-        raise UnsupportedModelError(f"{model.path}: keys and values of different lengths are not supported")
-    if n_embd % 32:
-        raise UnsupportedModelError(f"{model.path}: {arch}.embedding_length {n_embd} is no multiple of 32")
-    table = model.tensors.get("token_embd.weight")
-    if table is None:
-        raise ModelFileError(
-            model.path, "tensor token_embd.weight", "a token table", "none", "The file holds a vocabulary only"
-        )
-    return HParams(
-        n_layer=count("block_count"),
-        n_embd=n_embd,
-        n_head=n_head,
-        n_head_kv=n_head_kv,
-        head_dim=head_dim,
-        n_ff=count("feed_forward_length", 0),
-        n_vocab=table.shape[0],
-        n_ctx_train=count("context_length"),
-        norm_eps=model.require(f"{arch}.attention.layer_norm_rms_epsilon", float),
-        rope=read_rope(model, head_dim),
-        extra=extra,
-    )
-
-
-def read_rope(model: GGUF, head_dim: int) -> Rope:
-    """The rotation that the file's rope.* keys describe."""
-    arch = model.architecture
-    kind = model.get(f"{arch}.rope.scaling.type", str, "linear")
-    if kind not in ("none", "linear", "yarn", "longrope"):
-        raise UnsupportedModelError(
-            f"{model.path}: {arch}.rope.scaling.type is {kind!r}; known are none, linear, yarn, longrope"
-        )
-    factor = model.get(f"{arch}.rope.scaling.factor", float, 0.0) or model.get(f"{arch}.rope.scale_linear", float, 0.0)
-    if not factor or kind == "none":
-        factor = 1.0
-    n_rot = model.get(f"{arch}.rope.dimension_count", int, head_dim)
-    if not 0 < n_rot <= head_dim or n_rot % 2:
-        raise ModelFileError(model.path, f"{arch}.rope.dimension_count", f"an even number up to {head_dim}", str(n_rot))
-    n_ctx = model.require(f"{arch}.context_length", int)
-    return Rope(
-        n_rot=n_rot,
-        freq_base=model.get(f"{arch}.rope.freq_base", float, 10000.0),
-        freq_scale=1.0 / factor,
-        yarn=kind == "yarn",
-        n_ctx_orig=model.get(f"{arch}.rope.scaling.original_context_length", int, 0) or n_ctx,
-        mscale=(magnitude(factor) if kind == "yarn" else 1.0)
-        * model.get(f"{arch}.rope.scaling.attn_factor", float, 1.0),
     )

@@ -1,0 +1,47 @@
+"""Kernels of kernels_under_test.py, compiled in this process for any instruction set that the machine has."""
+
+import ctypes
+from functools import cache
+
+import llvmlite.binding as ll
+import numpy as np
+import pytest
+
+from chenxing.kernels.isa import ISA, supported
+from chenxing.kernels.objects import Loader
+
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+HERE = supported(ll.get_host_cpu_features())
+
+
+class Compiler:
+    """Calls kernels by reference; each is compiled once a session and instruction set."""
+
+    def __init__(self) -> None:
+        self._loader = Loader()
+        self.address = cache(self._address)
+
+    def _address(self, reference: str, isa: ISA) -> int:
+        from chenxing.kernels.compile import compile_kernel, configure
+
+        context = configure(isa)
+        return self._loader.load(compile_kernel(reference, isa, context))
+
+    def call(self, reference: str, isa: ISA, *args: object, chunk: int = 0) -> None:
+        """Run one chunk; arrays among the arguments are passed as their addresses."""
+        words = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in args]
+        table = np.array(words, np.int64)
+        _KERNEL(self.address(reference, isa))(table.ctypes.data, chunk, 0)
+
+
+@pytest.fixture(scope="session")
+def compiler() -> Compiler:
+    return Compiler()
+
+
+@pytest.fixture(params=HERE, ids=lambda isa: isa.name)
+def isa(request: pytest.FixtureRequest) -> ISA:
+    """Every instruction set of this machine in turn."""
+    return request.param
+
+
