@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from logit_rows import EVERY_TIME, ROWS, normal_row, row
+
+from chenxing.sampling import logprobs, top_ids
+
+
+@EVERY_TIME
+@given(ROWS)
+def test_log_softmax(logits: np.ndarray) -> None:
+    wide = logits.astype(np.longdouble)
+    expected = wide - wide.max() - np.log(np.exp(wide - wide.max()).sum())
+    found = logprobs(logits, np.arange(logits.size))
+    assert found.dtype == np.float64
+    # f32 exp() is good to 2e-7 and logits - max to 4e-6 of the few that matter
+    np.testing.assert_allclose(found, expected.astype(np.float64), rtol=0, atol=1e-6)
+
+
+def test_a_large_vocabulary_of_equal_tokens() -> None:
+    """A plain f32 sum of 262,144 ones times 0.1 would be off by 1e-3."""
+    logits = np.full(262_144, np.float32(1234.5))
+    assert logprobs(logits, np.array([7]))[0] == pytest.approx(-np.log(262_144), abs=1e-9)
+
+
+def test_huge_and_tiny_logits() -> None:
+    found = logprobs(row(1e38, -1e38, 0), np.array([0, 2]))
+    assert found[0] == 0 and found[1] == pytest.approx(-1e38)
+
+
+def test_top_ids() -> None:
+    assert top_ids(row(1, 3, 2, 3), 3).tolist() == [1, 3, 2]
+    logits = normal_row(50_000, seed=1)
+    assert (np.diff(logprobs(logits, top_ids(logits, 20))) <= 0).all()
