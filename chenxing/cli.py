@@ -1,0 +1,142 @@
+"""The command line: finds the command, runs it, and turns errors into one line and an exit code.
+
+Exit codes: 0 fine, 1 an error that the message names, 2 a command line that cannot be meant, 130 interrupted.
+Only the named command's parser is built, so that `chenxing run` does not pay for the others.
+"""
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from chenxing import __version__
+from chenxing.errors import ChenxingError, UsageError
+
+if TYPE_CHECKING:
+    from chenxing.terminal.parser import Parser
+
+EXIT_OK, EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+
+def _run(subparsers: Any) -> None:
+    from chenxing.terminal import args
+
+    args.add_parsers(subparsers)
+
+
+def _tools(subparsers: Any) -> None:
+    from chenxing.terminal import tools
+
+    tools.add_parsers(subparsers)
+
+
+def _hub(subparsers: Any) -> None:
+    from chenxing.hub import commands
+
+    commands.add_parsers(subparsers)
+
+
+COMMANDS: dict[str, Callable[[Any], None]] = {
+    "run": _run,
+    "pull": _hub,
+    "list": _hub,
+    "ls": _hub,
+    "show": _hub,
+    "rm": _hub,
+    "tokenize": _tools,
+    "detokenize": _tools,
+    "template": _tools,
+    "perplexity": _tools,
+}
+"""Command -> what registers it, in the order of `chenxing -h`."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `argv` (default: this process's arguments) and returns the exit code. Never raises for a user's mistake."""
+    _speak_utf8()
+    try:
+        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        return _fail(error, EXIT_USAGE)
+    except ChenxingError as error:
+        return _fail(error, EXIT_ERROR)
+    except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # the shell's prompt should not stand behind the ^C
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader has seen enough, as in `chenxing tokenize … | head`
+        _discard_output()
+        return EXIT_OK
+    except OSError as error:  # such as a full disk under a redirected stdout
+        _discard_output()
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", EXIT_ERROR)
+
+
+def _dispatch(argv: list[str]) -> int:
+    name, rest = (argv[0], argv[1:]) if argv else ("", [])
+    if name in ("--version", "-V"):
+        print(f"chenxing {__version__}")
+        return EXIT_OK
+    if name in ("", "-h", "--help", "help"):
+        print(_parser(COMMANDS)[0].format_help(), end="", file=sys.stdout if name else sys.stderr)
+        return EXIT_OK if name else EXIT_USAGE
+    if name not in COMMANDS:
+        raise UsageError(_unknown(name))
+    try:
+        args = _parser([name])[1][name].parse(rest)
+    except SystemExit:  # argparse leaves this way after -h
+        return EXIT_OK
+    return args.run(args) or EXIT_OK
+
+
+def _parser(names: Iterable[str]) -> "tuple[Parser, dict[str, Parser]]":
+    """The parser of `chenxing`, and the sub-parsers of `names` (and of what their modules bring along)."""
+    from chenxing.terminal.parser import Parser
+
+    parser = Parser(
+        prog="chenxing",
+        description="Runs GGUF language models on this machine.",
+        epilog="chenxing COMMAND -h shows the flags of a command. First steps: chenxing run smollm2",
+    )
+    parser.add_argument("-V", "--version", action="store_true", help="print the version")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for register in dict.fromkeys(COMMANDS[name] for name in names):
+        register(subparsers)
+    return parser, subparsers.choices
+
+
+def _unknown(name: str) -> str:
+    from chenxing.terminal.parser import did_you_mean
+
+    if name.startswith("-"):
+        return f"unknown flag {name}: flags come after the command, as in chenxing run MODEL {name}"
+    if name.endswith(".gguf") or name.startswith("hf:"):
+        return f"unknown command {name}: did you mean chenxing run {name}?"
+    return f"unknown command {name}{did_you_mean(name, COMMANDS)} (chenxing -h lists the commands)"
+
+
+def _speak_utf8() -> None:
+    """Output is UTF-8 whatever the locale says; a lone surrogate of an odd file name must not end the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _fail(error: Exception | str, code: int) -> int:
+    message = " ".join(str(error).splitlines())
+    with contextlib.suppress(OSError):
+        print(f"chenxing: {message}", file=sys.stderr, flush=True)
+    return code
+
+
+def _discard_output() -> None:
+    """What is still buffered goes nowhere, so that the interpreter does not stumble over it when it exits."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

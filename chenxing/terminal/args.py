@@ -1,0 +1,149 @@
+"""The flags of `chenxing run`: llama.cpp's names and defaults where llama.cpp has them."""
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from chenxing.errors import UsageError
+from chenxing.terminal.escapes import unescape
+from chenxing.terminal.inputs import read_text_file
+from chenxing.terminal.sampling_flags import add_sampling_flags
+
+_DESCRIPTION = """\
+Answers in the terminal. MODEL is a file, the name of a pulled model, hf:owner/repo[:QUANT or file], or a short name
+such as smollm2. Without a prompt it opens a chat; with a prompt, a file or piped text it prints one answer.
+"""
+_EPILOG = """\
+examples:
+  chenxing run smollm2
+  chenxing run smollm2 -p "Why is the sky blue?" --temp 0
+  chenxing run smollm2 -f notes.txt -p "Summarise this." --json
+  git diff | chenxing run smollm2 -p "Write a commit message for this change."
+"""
+
+
+def add_parsers(subparsers: Any) -> None:
+    """Adds the sub-parser of `run`."""
+    parser = subparsers.add_parser(
+        "run",
+        help="chat with a model, or print one answer",
+        usage="chenxing run [flags] MODEL [PROMPT]",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+    )
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    parser.add_argument("text", nargs="?", metavar="PROMPT", help="the same as -p PROMPT")
+    _add_input_flags(parser.add_argument_group("prompt"))
+    _add_output_flags(parser.add_argument_group("answer"))
+    add_model_flags(parser.add_argument_group("model"))
+    add_template_flags(parser.add_argument_group("chat template"))
+    add_sampling_flags(
+        parser.add_argument_group("sampling", "in brackets: what holds if neither you nor the model says otherwise")
+    )
+    parser.set_defaults(run=_handle)
+
+
+def add_model_flags(group: argparse._ActionsContainer, *, n_ctx: int = 0, least_ctx: int = 0) -> None:
+    """-c and -t, for every command that loads weights; `n_ctx` is the command's default, `least_ctx` the least."""
+    what = (
+        f"tokens of a chunk ({n_ctx})" if n_ctx else "tokens that the context holds; 0: what the model was made for (0)"
+    )
+    group.add_argument(
+        "-c", "--ctx-size", dest="n_ctx", type=at_least(least_ctx), default=n_ctx, metavar="N", help=what
+    )
+    help_threads = "threads; -1: the physical cores that this process may use (-1)"
+    group.add_argument("-t", "--threads", dest="n_threads", type=one_or_more, metavar="N", help=help_threads)
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """Reads a number of `least` or more, for argparse."""
+
+    def read(text: str) -> int:
+        number = int(text) if re.fullmatch(r"-?\d{1,18}", text) else least - 1
+        if number < least:
+            raise argparse.ArgumentTypeError(f"expected {least} or more, found {text!r}")
+        return number
+
+    return read
+
+
+def one_or_more(text: str) -> int | None:
+    """Reads 1 or more, or -1, which is llama.cpp's word for the default, here None."""
+    return None if text == "-1" else at_least(1)(text)
+
+
+def add_template_flags(group: argparse._ActionsContainer) -> None:
+    add = group.add_argument
+    add("--chat-template", metavar="TEMPLATE", help="Jinja text or a built-in template's name, not the model's own")
+    add("--chat-template-file", metavar="FILE", help="the same from a file")
+    add("--chat-template-kwargs", metavar="JSON", help='values for the template, as in {"enable_thinking": false}')
+    add("--jinja", action="store_true", help="accepted for llama.cpp's sake: templates are always Jinja")
+
+
+def _add_input_flags(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("-p", "--prompt", metavar="TEXT", help="the prompt; text piped into stdin or -f stands before it")
+    add("-f", "--file", metavar="FILE", help="a file with the prompt; - is stdin")
+    add("-sys", "--system-prompt", metavar="TEXT", help="the system prompt")
+    add("-sysf", "--system-prompt-file", metavar="FILE", help="a file with the system prompt")
+    add("--raw", action="store_true", help="complete the text as it is, without the chat template")
+    add("-e", "--escape", action="store_true", default=True, help=r"read \n \t \" \\ \xHH in -p and -r (on)")
+    add("--no-escape", dest="escape", action="store_false", help="take those texts as they are")
+
+
+def _add_output_flags(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    help_length = "tokens of an answer at most; -1: until the model ends it (-1)"
+    add("-n", "--predict", "--n-predict", dest="n_predict", default="-1", metavar="N", help=help_length)
+    help_stop = "end the answer before this text; may be repeated"
+    add("-r", "--reverse-prompt", action="append", default=[], metavar="TEXT", help=help_stop)
+    add("--json", action="store_true", help="print one JSON object with the text, the token counts and the timings")
+    add("-v", "--verbose", action="store_true", help="say on stderr what is loaded and how fast it was")
+
+
+def _handle(args: argparse.Namespace) -> int:
+    from chenxing.terminal.run import run
+
+    return run(args)
+
+
+def typed_text(args: argparse.Namespace, text: str) -> str:
+    """A text of the command line, with its escapes read unless --no-escape."""
+    return unescape(text) if args.escape else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def typed_prompt(args: argparse.Namespace) -> str | None:
+    """The prompt of the command line, without files and pipes. Raises UsageError if it is given twice."""
+    if args.prompt is not None and args.text is not None:
+        raise UsageError(f"the prompt is given twice: as -p and as {args.text!r}")
+    text = args.text if args.prompt is None else args.prompt
+    return None if text is None else typed_text(args, text)
+
+
+def template_override(args: argparse.Namespace) -> str | None:
+    """The template that the user gave instead of the model's own. Raises UsageError, ChenxingError for the file."""
+    if args.chat_template is not None and args.chat_template_file is not None:
+        raise UsageError("--chat-template and --chat-template-file exclude each other")
+    return args.chat_template if args.chat_template_file is None else read_text_file(args.chat_template_file)
+
+
+def template_kwargs(args: argparse.Namespace) -> dict[str, Any]:
+    """The object of --chat-template-kwargs. Raises UsageError if it is none."""
+    if args.chat_template_kwargs is None:
+        return {}
+    try:
+        value = json.loads(args.chat_template_kwargs)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"--chat-template-kwargs: expected a JSON object, found {error}") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"--chat-template-kwargs: expected a JSON object, found {args.chat_template_kwargs}")
+    return value
+
+
+def system_prompt(args: argparse.Namespace) -> str | None:
+    """The text of -sys or -sysf. Raises UsageError, ChenxingError for the file."""
+    if args.system_prompt is not None and args.system_prompt_file is not None:
+        raise UsageError("--system-prompt and --system-prompt-file exclude each other")
+    return args.system_prompt if args.system_prompt_file is None else read_text_file(args.system_prompt_file)

@@ -1,0 +1,30 @@
+"""Ctrl-C while an answer streams stops the answer, not the program."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def cancel_on_interrupt(cancel: Callable[[], None]) -> Iterator[None]:
+    """Inside, the first Ctrl-C calls `cancel` and the second raises KeyboardInterrupt, as any Ctrl-C does outside.
+
+    A flag instead of an exception: an exception would come out of the middle of a model step. Python takes signals
+    in the main thread only; in any other one this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def handler(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, previous)
+        cancel()
+
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)

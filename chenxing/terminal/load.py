@@ -1,0 +1,48 @@
+"""Opening a model for a command, with the progress on stderr."""
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from chenxing.terminal.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from chenxing.gguf import GGUF
+    from chenxing.llm import LLM
+    from chenxing.tokenizer import Tokenizer
+
+
+def load_model(
+    model: str, *, n_ctx: int, n_threads: int | None, chat_template: str | None = None
+) -> "tuple[LLM, float]":
+    """The model and the milliseconds that it took. n_ctx 0 and n_threads None: what the model and the machine have."""
+    from chenxing.llm import LLM
+
+    progress = ProgressLine(sys.stderr)
+    start = time.perf_counter()
+    try:
+        llm = LLM.load(
+            model,
+            n_ctx=n_ctx or None,
+            n_threads=n_threads,
+            chat_template=chat_template,
+            on_progress=progress.update,
+        )
+    finally:
+        progress.clear()
+    return llm, (time.perf_counter() - start) * 1000
+
+
+def open_vocabulary(model: str) -> "tuple[GGUF, Tokenizer]":
+    """The file of a model and its tokenizer, without its weights."""
+    from chenxing import hub
+    from chenxing.gguf import open_gguf
+    from chenxing.tokenizer import load_tokenizer
+
+    progress = ProgressLine(sys.stderr)
+    try:
+        path = hub.resolve(model, on_progress=progress.update)
+    finally:
+        progress.clear()
+    gguf = open_gguf(path)
+    return gguf, load_tokenizer(gguf)

@@ -1,0 +1,74 @@
+"""What a person sees: streamed Markdown and dim notes on a terminal, plain text everywhere else."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol, TextIO
+
+from chenxing.config import settings
+from chenxing.terminal.echo import without_echo
+
+
+class Writer(Protocol):
+    """Where an answer is shown while it comes: `write` for every piece, then `finish` once."""
+
+    def write(self, piece: str) -> None: ...
+    def finish(self) -> None: ...
+
+
+class PlainWriter:
+    """The text as it comes, then a line break if it has none at its end."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._last = stream, "\n"
+
+    def write(self, piece: str) -> None:
+        self._stream.write(piece)
+        self._stream.flush()
+        self._last = piece[-1:] or self._last
+
+    def finish(self) -> None:
+        if self._last != "\n":
+            self._stream.write("\n")
+        self._stream.flush()
+
+
+class Screen:
+    """One output stream. It is plain if it is no terminal, if NO_COLOR is set, or if the terminal can do no more.
+
+    rich is imported for a terminal alone: a pipe does not wait for it.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._console = None
+        if stream.isatty() and not settings().no_color:
+            from rich.console import Console
+
+            console = Console(file=stream, highlight=False, markup=False, emoji=False)
+            self._console = None if console.is_dumb_terminal else console
+
+    def writer(self, *, markdown: bool, reasoning_opened: Callable[[], bool]) -> Writer:
+        """For one answer; `markdown` False says that it is a text of any other kind."""
+        if self._console is None or not markdown:
+            return PlainWriter(self._stream)
+        from chenxing.terminal.markdown import MarkdownWriter
+
+        return MarkdownWriter(self._console, reasoning_opened=reasoning_opened())
+
+    def still(self) -> AbstractContextManager[None]:
+        """While an answer is written: nothing that is typed appears in it."""
+        return nullcontext() if self._console is None else without_echo()
+
+    def note(self, text: str) -> None:
+        """A line about the session, not of it."""
+        self._print(text, "dim")
+
+    def error(self, text: str) -> None:
+        self._print(text, "red")
+
+    def _print(self, text: str, style: str) -> None:
+        if self._console is None:
+            self._stream.write(text + "\n")
+            self._stream.flush()
+        else:
+            self._console.print(text, style=style, soft_wrap=True)

@@ -1,0 +1,68 @@
+"""What is said about an answer's tokens and speed."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chenxing.engine import Generation, Stats
+    from chenxing.terminal.session import Session
+
+
+def stats_line(stats: "Stats") -> str:
+    """`prompt 320 tokens (300 cached) 812 tok/s · answer 120 tokens 94.3 tok/s`; speeds of what was computed."""
+    cached = f" ({stats.n_cached} cached)" if stats.n_cached else ""
+    prompt = f"prompt {_tokens(stats.n_prompt)}{cached}{_speed(stats.prompt_per_second)}"
+    return f"{prompt} · answer {_tokens(stats.n_generated)}{_speed(stats.generated_per_second)}"
+
+
+def stop_note(generation: "Generation", max_tokens: int | None) -> str | None:
+    """Why an answer ended before the model ended it; None when it is whole."""
+    if generation.finish_reason == "cancelled":
+        return "stopped"
+    if generation.finish_reason != "length":
+        return None
+    if max_tokens is not None and generation.stats.n_generated >= max_tokens:
+        return f"cut off after {_tokens(max_tokens)} (-n)"
+    return "cut off: the context is full"
+
+
+def session_report(session: "Session") -> str:
+    """Several lines about the model, the last answer and the whole session."""
+    llm, answers = session.llm, session.answers
+    lines = [
+        f"model    {llm.path.name} ({llm.gguf.architecture})",
+        f"context  {_tokens(llm.n_ctx)} of {llm.n_ctx_train} trained",
+        f"machine  {llm.isa}, {llm.n_threads} thread{'s' * (llm.n_threads != 1)}",
+    ]
+    if answers:
+        stats = [answer.stats for answer in answers]
+        used = stats[-1].n_prompt + stats[-1].n_generated
+        lines += [
+            f"last     {stats_line(stats[-1])}",
+            f"session  {len(answers)} answer{'s' * (len(answers) != 1)}, {_tokens(sum(s.n_generated for s in stats))}"
+            f" generated, {_tokens(sum(s.n_cached for s in stats))} of the prompts found in the cache",
+            f"filled   {used} of {llm.n_ctx} tokens ({used / llm.n_ctx:.0%})",
+        ]
+    return "\n".join(lines)
+
+
+def timings(stats: "Stats") -> dict[str, Any]:
+    """The figures under the names of llama-server's `timings`: prompt_n counts what was computed, cache_n the rest."""
+    return {
+        "cache_n": stats.n_cached,
+        "prompt_n": stats.n_prompt - stats.n_cached,
+        "prompt_ms": round(stats.prompt_ms, 3),
+        "prompt_per_second": round(stats.prompt_per_second, 3),
+        "predicted_n": stats.n_generated,
+        "predicted_ms": round(stats.generation_ms, 3),
+        "predicted_per_second": round(stats.generated_per_second, 3),
+    }
+
+
+def _tokens(n: int) -> str:
+    return "1 token" if n == 1 else f"{n} tokens"
+
+
+def _speed(tokens_per_second: float) -> str:
+    if not tokens_per_second:
+        return ""
+    return f" {tokens_per_second:.0f} tok/s" if tokens_per_second >= 100 else f" {tokens_per_second:.3g} tok/s"

@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import pytest
+
+from chenxing import cli
+
+
+def test_flags_reach_the_model(model, tmp_path: Path) -> None:
+    template = tmp_path / "template.jinja"
+    template.write_text("{{ messages }}\n")
+    argv = ["run", "m", "-p", "Hi", "-c", "512", "-t", "1", "-n", "2", "-r", r"\n\n", "-r", "END", "--jinja"]
+    argv += [
+        "--chat-template-file",
+        str(template),
+        "--chat-template-kwargs",
+        '{"enable_thinking": false}',
+        "--top-k",
+        "1",
+    ]
+    assert cli.main([*argv, "-sys", "Be short."]) == 0
+    assert model.loaded == {"model": "m", "n_ctx": 512, "n_threads": 1, "chat_template": "{{ messages }}"}
+    (call,) = model.llm.calls
+    assert (call.max_tokens, call.stop, call.template_kwargs) == (2, ("\n\n", "END"), {"enable_thinking": False})
+    assert (call.params.top_k, call.params.temp) == (1, 0.6)  # the user's, the model's own
+    assert call.prompt[0] == {"role": "system", "content": "Be short."}
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["-p", r"a\nb"], "a\nb"),
+        (["-p", r"a\nb", "--no-escape"], r"a\nb"),
+        (["-p", "-5 + 3 ="], "-5 + 3 ="),
+        (["-n", "3", "after flags"], "after flags"),
+        (["--prompt=-x"], "-x"),
+        ([r"positional\ttoo"], "positional\ttoo"),
+    ],
+)
+def test_prompts_of_the_command_line(model, argv: list[str], expected: str) -> None:
+    assert cli.main(["run", "m", *argv]) == 0
+    assert model.question == expected
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["-p", "a", "b"], "the prompt is given twice"),
+        (["-p", "a", "-n", "x"], "-n/--predict: expected a number of tokens"),
+        (["-p", "a", "--top-p", "7"], "top_p: expected a number from 0 to 1, found 7"),
+        (["-p", "a", "--raw", "-sys", "b"], "--raw takes no system prompt"),
+        (["-p", "a", "-sys", "b", "-sysf", "c"], "exclude each other"),
+        (["-p", "a", "--chat-template", "b", "--chat-template-file", "c"], "exclude each other"),
+        (["-p", "a", "--chat-template-kwargs", "[1]"], "expected a JSON object, found [1]"),
+        (["-p", "a", "--chat-template-kwargs", "{"], "expected a JSON object, found Expecting"),
+        ([], "the prompt is empty"),
+        (["-p", ""], "the prompt is empty"),
+        (["-p", "a", "--tmp", "1"], "unknown flag --tmp: did you mean --temp"),
+        (["-p", "--"], "argument -p/--prompt: expected one argument"),
+        (["a", "b"], "unexpected argument 'b'"),
+        (["-p", "a", "-c", "x"], "argument -c/--ctx-size: expected 0 or more, found 'x'"),
+        (["-p", "a", "-t", "0"], "argument -t/--threads: expected 1 or more, found '0'"),
+    ],
+)
+def test_usage_errors_are_2(model, capsys, argv: list[str], complaint: str) -> None:
+    assert cli.main(["run", "m", *argv]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("chenxing: ") and complaint in err and err.count("\n") == 1
+    assert model.llm.calls == []

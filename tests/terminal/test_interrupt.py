@@ -1,0 +1,36 @@
+import signal
+import threading
+
+import pytest
+
+from chenxing.terminal.interrupt import cancel_on_interrupt
+
+
+def test_the_first_interrupt_cancels_and_the_second_raises() -> None:
+    cancelled = []
+    with pytest.raises(KeyboardInterrupt):
+        with cancel_on_interrupt(lambda: cancelled.append(True)):
+            signal.raise_signal(signal.SIGINT)
+            assert cancelled == [True]
+            signal.raise_signal(signal.SIGINT)
+    assert cancelled == [True]
+
+
+def test_the_previous_handler_is_put_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with cancel_on_interrupt(lambda: None):
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_it_does_nothing_in_another_thread() -> None:
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def work() -> None:
+        with cancel_on_interrupt(lambda: None):
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]
