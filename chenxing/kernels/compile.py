@@ -43,8 +43,8 @@ def target_machine(isa: ISA) -> ll.TargetMachine:
     )
 
 
-def configure(isa: ISA) -> Any:
-    """A numba target context that generates for this instruction set and runs nothing in this process.
+def configure(isa: ISA) -> None:
+    """Generate for this instruction set from now on: a numba target context that runs nothing in this process.
 
     With numba's JIT the module that is linked later would already have been through code generation, whose address
     arithmetic (inttoptr of an index, then getelementptr) becomes undefined when inlining makes the index 0.
@@ -60,7 +60,7 @@ def configure(isa: ISA) -> Any:
 
     Target.isa = isa
     codegen = KernelCodegen("chenxing", cpu_name="x86-64")
-    return cpu_target.target_context.subtarget(_internal_codegen=codegen, aot_mode=True)
+    Target.context = cpu_target.target_context.subtarget(_internal_codegen=codegen, aot_mode=True)
 
 
 def _wrapper(symbol: str) -> str:
@@ -75,21 +75,16 @@ define void @{ENTRY}(i64 %a, i64 %b, i64 %c) {{
 """
 
 
-def compile_kernel(reference: str, isa: ISA, context: Any) -> bytes:
-    """The object file of one kernel. `context` is `configure`'s for this instruction set."""
+def compile_kernel(reference: str, isa: ISA) -> bytes:
+    """The object file of one kernel, after `configure` for the same instruction set."""
     from numba.core import types
-    from numba.core.compiler import Flags, compile_extra
     from numba.core.compiler_lock import global_compiler_lock
-    from numba.core.registry import cpu_target
 
-    flags = Flags()
-    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.release_gil = True
-    flags.error_model = "numpy"
+    from chenxing.kernels.simd import compile_function
+
     machine = target_machine(isa)
     with global_compiler_lock:
-        compiled = compile_extra(
-            cpu_target.typing_context, context, resolve(reference), (types.int64,) * 3, types.void, flags, locals={}
-        )
+        compiled = compile_function(resolve(reference), (types.int64,) * 3, types.void)
         symbol = compiled.fndesc.llvm_func_name
         module = ll.parse_assembly(f'target triple="{ll.get_process_triple()}"\n' + _wrapper(symbol))
         module.data_layout = str(machine.target_data)
@@ -112,9 +107,9 @@ def main() -> None:
     isa = ISAS[job["isa"]]
     ll.initialize_native_target()
     ll.initialize_native_asmprinter()
-    context = configure(isa)
+    configure(isa)
     for reference, path in job["kernels"].items():
-        write_object(Path(path), compile_kernel(reference, isa, context))
+        write_object(Path(path), compile_kernel(reference, isa))
         print(reference, flush=True)
 
 

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import njit
 from numba.core import cgutils, types
+from numba.core.compiler import Flags, compile_extra
 from numba.core.datamodel import models
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic, register_model
 
 from chenxing.kernels.isa import ISA, ISAS
@@ -30,6 +31,7 @@ class Target:
     """What the kernels of this process are compiled for; set once before the first one is."""
 
     isa: ISA = ISAS["sse"]
+    context: Any = None  # numba's target context, see compile.py
 
 
 class Vec(types.Type):
@@ -148,8 +150,43 @@ def by_parts(b: Any, part_bits: int, fn: Callable, *vectors: Any) -> Any:
 
 
 def kernel_inline(f: Callable) -> Any:
-    """A function that kernels call. Inlined by numba, so that a kernel is one function and nothing is linked."""
-    return njit(inline="always", error_model="numpy")(f)
+    """A function that kernels call; LLVM inlines it always.
+
+    Compiled by itself for each tuple of argument types and the instruction set, in the context that generates code but
+    never runs it, and linked into its callers. (numba's own inlining copies its IR over and over: twice the time.)
+    """
+    n_args = f.__code__.co_argcount
+    compiled: dict[tuple, Any] = {}
+
+    def compile_for(args: tuple) -> Any:
+        key = (Target.isa.name, args)
+        if key not in compiled:
+            compiled[key] = compile_function(f, args, None)
+        return compiled[key]
+
+    def typer(typingctx: Any, *args: Any) -> Any:
+        args = tuple(types.unliteral(a) for a in args)
+
+        def cg(context: Any, b: Any, sig: Any, values: Any) -> Any:
+            callee = compile_for(args)
+            context.active_code_library.add_linking_library(callee.library)
+            return context.call_internal(b, callee.fndesc, callee.signature, values)
+
+        return compile_for(args).signature, cg
+
+    names = ", ".join(f"a{i}" for i in range(n_args))
+    space: dict[str, Any] = {"typer": typer}
+    exec(f"def call(typingctx{', ' if names else ''}{names}):\n    return typer(typingctx, {names})", space)
+    return intrinsic(space["call"])
+
+
+def compile_function(f: Callable, args: tuple, return_type: Any) -> Any:
+    """numba's result for these argument types, in the target's context; nothing of it is run in this process."""
+    flags = Flags()
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.release_gil = True
+    flags.forceinline = return_type is None
+    flags.error_model = "numpy"
+    return compile_extra(cpu_target.typing_context, Target.context, f, args, return_type, flags, locals={})
 
 
 # ---- f16 <-> f32, exact with or without hardware ----

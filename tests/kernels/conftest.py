@@ -24,8 +24,8 @@ class Compiler:
     def _address(self, reference: str, isa: ISA) -> int:
         from chenxing.kernels.compile import compile_kernel, configure
 
-        context = configure(isa)
-        return self._loader.load(compile_kernel(reference, isa, context))
+        configure(isa)
+        return self._loader.load(compile_kernel(reference, isa))
 
     def call(self, reference: str, isa: ISA, *args: object, chunk: int = 0) -> None:
         """Run one chunk; arrays among the arguments are passed as their addresses."""
