@@ -187,3 +187,16 @@ def test_a_base_model_completes_text(gemma3_path) -> None:
     code, out, err = chenxing("run", str(gemma3_path), "-p", "The capital of France is", "-n", "3", "--temp", "0")
     assert (code, out) == (0, " the capital of\n")  # as llama.cpp does
     assert "has no chat template (a base model)" in err
+
+
+@pytest.mark.model
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one child process")
+def test_ctrl_c_stops_a_real_answer(smollm2_path) -> None:
+    command = [*COMMAND, "run", str(smollm2_path), "-p", "Count to a thousand.", "--temp", "0", "--ignore-eos"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout
+    start = os.read(process.stdout.fileno(), 1)  # the answer has begun
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, b"")
+    assert start + out and out.endswith(b"\n")

@@ -71,7 +71,9 @@ class Capabilities:
     def _shows(
         self, *messages: Message, tools: list[dict[str, Any]] | None = None, marks: tuple[str, ...] = (A,)
     ) -> bool:
-        """Whether the marks come out, in this order."""
+        """Whether the marks come out, in this order. Of a template that shows nothing, the best is assumed."""
+        if not self._answers:
+            return True
         text, at = self._try(*messages, tools=tools), 0
         for mark in marks:
             at = text.find(mark, at)
@@ -80,9 +82,14 @@ class Capabilities:
         return True
 
     @cached_property
+    def _answers(self) -> bool:
+        """A question is shown. Not so if the template is a constant, or fails without some variable of its own."""
+        return A in self._try(_user(A)) or self.part_content
+
+    @cached_property
     def string_content(self) -> bool:
         """Content may be a string. Nearly always; if not, it must be a list of parts."""
-        return self._shows(_user(A)) or not self.part_content
+        return A in self._try(_user(A)) or not self.part_content
 
     @cached_property
     def part_content(self) -> bool:
@@ -121,6 +128,8 @@ class Capabilities:
     @cached_property
     def call_form(self) -> CallForm | None:
         """The form in which the assistant's tool calls are shown, None if they are not."""
+        if not self._answers:
+            return CallForm("", False)
         for form in (CallForm(n, t) for n in ("", None) for t in (False, True)):
             call = _call(form.no_content, f'{{"{A}": "{B}"}}' if form.as_text else {A: B})
             text = self._try(_user(self._content("hi")), call, self._result("ok"), tools=[_TOOL])

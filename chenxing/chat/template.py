@@ -188,11 +188,14 @@ class ChatTemplate:
         adapted = self._adapted(messages)
         try:
             return self._rendered(adapted, extra)
-        except RenderError:
+        except RenderError as refusal:
             folded = fold.all_folded(adapted)
             if folded == adapted:
                 raise
-            return self._rendered(folded, extra)
+            try:
+                return self._rendered(folded, extra)
+            except RenderError:
+                raise refusal from None  # what it says of the messages as they were given
 
     def _rendered(self, messages: list[Message], extra: dict[str, Any]) -> Prompt:
         from chenxing.chat.bounds import Meter

@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from functools import cache
-from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import xxhash
@@ -33,8 +33,16 @@ def build_id() -> str:
         for path in sorted((root / folder).glob("*.py")):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     for package in ("numba", "llvmlite"):
-        digest.update(metadata.version(package).encode())
+        digest.update(_version_file(package))
     return digest.hexdigest()
+
+
+def _version_file(package: str) -> bytes:
+    """The package's generated _version.py: found and read in a tenth of the time that importlib.metadata takes."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise KernelError(f"the package {package!r} is missing: install chenxing with its dependencies")
+    return Path(spec.origin).with_name("_version.py").read_bytes()
 
 
 class KernelLibrary:

@@ -87,9 +87,11 @@ def dry(
     if limit < allowed_length:
         return candidates
     tokens, lengths = _prolonging(window, allowed_length, limit)
-    free = np.array([breakers.contains(int(token)) for token in tokens], dtype=bool)
-    where, which = positions(candidates, tokens[~free])
-    penalty = multiplier * np.power(float(base), lengths[~free][which] - allowed_length)
+    punished = np.array([not breakers.contains(int(token)) for token in tokens], dtype=bool)
+    if not punished.any():
+        return candidates
+    where, which = positions(candidates, tokens[punished])
+    penalty = multiplier * np.power(float(base), lengths[punished][which] - allowed_length)
     logits = candidates.logits.copy()
     logits[where] -= np.minimum(penalty, np.finfo(np.float32).max).astype(np.float32)
     return candidates._replace(logits=logits, sorted=False)

@@ -16,8 +16,10 @@ from chenxing.sampling.sequence import DEFAULT_SAMPLERS, canonical_samplers
 _PREFIX = "general.sampling."
 
 # what a model file may recommend; general.sampling.sequence is the chain, divided by semicolons
-_RECOMMENDED = ("temp", "top_k", "top_p", "min_p", "xtc_probability", "xtc_threshold", "penalty_last_n")
-_RECOMMENDED += ("penalty_repeat", "mirostat", "mirostat_tau", "mirostat_eta")
+_RECOMMENDED = (
+    *("temp", "top_k", "top_p", "min_p", "xtc_probability", "xtc_threshold"),
+    *("penalty_last_n", "penalty_repeat", "mirostat", "mirostat_tau", "mirostat_eta"),
+)
 
 _ANY = 1e30  # an end of a range that no sane value reaches, and that f32 can hold
 

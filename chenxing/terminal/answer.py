@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from chenxing.terminal.echo import without_echo
 from chenxing.terminal.interrupt import cancel_on_interrupt
 from chenxing.terminal.progress import ProgressLine
 from chenxing.terminal.render import Writer
@@ -16,7 +17,7 @@ def show_answer(generation: "Generation", writer: Writer | None, progress: Progr
     Raises KeyboardInterrupt at the second one. `writer` is finished in every case, so that the terminal is in order.
     """
     try:
-        with cancel_on_interrupt(generation.cancel):
+        with without_echo(), cancel_on_interrupt(generation.cancel):
             for piece in generation:
                 progress.clear()
                 if writer:

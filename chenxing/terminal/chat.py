@@ -65,8 +65,7 @@ class Chat:
         try:
             generation = start()
             writer = self._screen.writer(markdown=not session.raw, reasoning_opened=session.reasoning_opened)
-            with self._screen.still():
-                show_answer(generation, writer, self._progress)
+            show_answer(generation, writer, self._progress)
         except ChenxingError as error:
             session.abandon()
             self._screen.error(str(error))

@@ -1,4 +1,4 @@
-"""Keys pressed while an answer streams are not echoed into it; the next prompt still gets them."""
+"""Keys that are pressed while the program works are not echoed into its output; the next prompt still gets them."""
 
 import os
 import sys
@@ -10,18 +10,15 @@ from contextlib import contextmanager
 def without_echo() -> Iterator[None]:
     """Inside, this terminal does not show what is typed: even ^C would move the cursor away from the answer.
 
-    Nothing happens on Windows, without a terminal as stdin, and in the background, where a process that touches the
-    terminal would be stopped.
+    Nothing happens on Windows; where stdin or stdout is no terminal, for then it may be another program's, as in
+    `chenxing run … | less`; and in the background, where a process that touches the terminal is stopped.
     """
-    if os.name != "posix" or sys.stdin is None or not sys.stdin.isatty():
+    if os.name != "posix" or not _is_ours():
         yield
         return
     import termios
 
     fd = sys.stdin.fileno()
-    if os.tcgetpgrp(fd) != os.getpgrp():
-        yield
-        return
     before = termios.tcgetattr(fd)
     quiet = [*before]
     quiet[3] &= ~termios.ECHO
@@ -30,3 +27,9 @@ def without_echo() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+def _is_ours() -> bool:
+    if sys.stdin is None or sys.stdout is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()

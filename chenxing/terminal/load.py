@@ -4,6 +4,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from chenxing.terminal.echo import without_echo
 from chenxing.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -21,13 +22,14 @@ def load_model(
     progress = ProgressLine(sys.stderr)
     start = time.perf_counter()
     try:
-        llm = LLM.load(
-            model,
-            n_ctx=n_ctx or None,
-            n_threads=n_threads,
-            chat_template=chat_template,
-            on_progress=progress.update,
-        )
+        with without_echo():
+            llm = LLM.load(
+                model,
+                n_ctx=n_ctx or None,
+                n_threads=n_threads,
+                chat_template=chat_template,
+                on_progress=progress.update,
+            )
     finally:
         progress.clear()
     return llm, (time.perf_counter() - start) * 1000

@@ -18,11 +18,9 @@ _INTERRUPTED = 130
 
 def answer_once(session: Session, prompt: str, progress: ProgressLine, *, verbose: bool) -> int:
     """Streams the answer to stdout; says on stderr why it is cut off, with `verbose` also how fast it was."""
-    screen = Screen(sys.stdout)
-    writer = screen.writer(markdown=not session.raw, reasoning_opened=session.reasoning_opened)
+    writer = Screen(sys.stdout).writer(markdown=not session.raw, reasoning_opened=session.reasoning_opened)
     generation = session.ask(prompt, progress.prefill)
-    with screen.still():
-        show_answer(generation, writer, progress)
+    show_answer(generation, writer, progress)
     if verbose:
         note = stop_note(generation, session.options.max_tokens)
         print(f"{note} · " * bool(note) + stats_line(generation.stats), file=sys.stderr)

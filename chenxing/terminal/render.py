@@ -1,11 +1,9 @@
 """What a person sees: streamed Markdown and dim notes on a terminal, plain text everywhere else."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TextIO
 
 from chenxing.config import settings
-from chenxing.terminal.echo import without_echo
 
 
 class Writer(Protocol):
@@ -54,10 +52,6 @@ class Screen:
         from chenxing.terminal.markdown import MarkdownWriter
 
         return MarkdownWriter(self._console, reasoning_opened=reasoning_opened())
-
-    def still(self) -> AbstractContextManager[None]:
-        """While an answer is written: nothing that is typed appears in it."""
-        return nullcontext() if self._console is None else without_echo()
 
     def note(self, text: str) -> None:
         """A line about the session, not of it."""

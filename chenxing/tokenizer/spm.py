@@ -24,20 +24,15 @@ from chenxing.tokenizer.words import WordCache
 def build_tables(texts: list[bytes], scores: np.ndarray) -> Arrays:
     """Scores as ranks; characters that only occur inside tokens become symbols."""
     _, ranks = np.unique(-scores, return_inverse=True)
-    known = set(texts)
-    inner: set[bytes] = set()
+    characters: set[str] = set()
+    others: set[bytes] = set()
     for text in texts:
-        inner.update(map(str.encode, text.decode()) if _is_utf8(text) else utf8.split_characters(text))
-    others = sorted(inner - known)
-    return {"ranks": ranks.astype(np.uint32)} | pack_texts(others) | find_joints(texts)
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        try:
+            characters.update(text.decode())
+        except UnicodeDecodeError:
+            others.update(utf8.split_characters(text))
+    others.update(map(str.encode, characters))
+    return {"ranks": ranks.astype(np.uint32)} | pack_texts(sorted(others.difference(texts))) | find_joints(texts)
 
 
 class Spm:

@@ -44,8 +44,15 @@ def test_a_template_that_takes_only_parts():
     assert template.render([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]).text == "[S][U]"
 
 
-def test_a_template_that_takes_nothing_is_given_strings():
-    assert ChatTemplate("constant", bos="", eos="").capabilities.string_content
+def test_a_template_that_cannot_be_tried_is_given_messages_as_they_are():
+    source = "{% for m in messages %}{{ m.role + required.x }} {{ m.content }}\n{% endfor %}"
+    template = ChatTemplate(source, bos="", eos="")
+    can = template.capabilities
+    assert can.string_content and not can.part_content
+    assert all(getattr(can, question) for question in QUESTIONS if question != "part_content")
+    assert can.call_form == CallForm("", False)
+    messages = [{"role": "system", "content": "S"}, {"role": "tool", "content": "T"}]
+    assert template.render(messages, required={"x": ":"}).text == "system: S\ntool: T\n"
 
 
 def test_calls_quoted_twice_or_printed_as_python_are_not_the_form():

@@ -45,9 +45,10 @@ def test_penalties_token_by_token(window: list[int], repeat: float, frequency: f
     assert found.ids is start.ids
 
 
-def test_penalties_end_the_sorted_order() -> None:
+def test_adjusted_logits_are_not_sorted() -> None:
     start = top_k(all_tokens(row(3, 2, 1)), 2)
     assert not penalties(start, np.array([0]), 1.0, 5.0, 0.0).sorted
+    assert not logit_bias(start, np.array([0]), row(-5)).sorted
 
 
 @pytest.mark.parametrize(("window", "strength"), [([], (2.0, 1.0, 1.0)), ([0], (1.0, 0.0, 0.0))])

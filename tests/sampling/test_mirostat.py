@@ -6,7 +6,7 @@ from logit_rows import normal_row, row
 
 from chenxing.sampling import Sampler, SamplingParams
 from chenxing.sampling.candidates import all_tokens, probabilities
-from chenxing.sampling.mirostat import mirostat, mirostat_v2, next_mu
+from chenxing.sampling.mirostat import _n_kept, mirostat, mirostat_v2, next_mu
 
 
 def zipf(n: int, exponent: float) -> np.ndarray:
@@ -26,6 +26,8 @@ def test_version_1_has_a_limit_at_an_exponent_of_one() -> None:
     n = 1000
     expected = 2**5.0 / math.log(n)
     assert abs(mirostat(all_tokens(zipf(n, 1.0)), 5.0, n).ids.size - expected) <= 1
+    # f32 logits do not fit one exactly
+    assert _n_kept(1.0, 5.0, n) == _n_kept(1 + 1e-7, 5.0, n) == _n_kept(1 - 1e-7, 5.0, n) == int(expected)
 
 
 @pytest.mark.parametrize("mu", [-50.0, 0.0, 10.0, 1e4])

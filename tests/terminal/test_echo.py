@@ -16,8 +16,9 @@ def test_echo_is_off_inside_and_back_afterwards(monkeypatch) -> None:
     def echoes() -> bool:
         return bool(termios.tcgetattr(slave)[3] & termios.ECHO)
 
-    with open(slave, "rb", closefd=False) as stdin:
+    with open(slave, "rb", closefd=False) as stdin, open(slave, "wb", buffering=0, closefd=False) as stdout:
         monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "stdout", stdout)
         monkeypatch.setattr(os, "tcgetpgrp", lambda _fd: os.getpgrp())  # a terminal in whose foreground we are
         assert echoes()
         with pytest.raises(RuntimeError):
@@ -25,7 +26,10 @@ def test_echo_is_off_inside_and_back_afterwards(monkeypatch) -> None:
                 assert not echoes()
                 raise RuntimeError
         assert echoes()
-        monkeypatch.setattr(os, "tcgetpgrp", lambda _fd: os.getpgrp() + 1)
+        monkeypatch.setattr(os, "tcgetpgrp", lambda _fd: os.getpgrp() + 1)  # in the background
+        with without_echo():
+            assert echoes()
+        monkeypatch.undo()  # with pytest's own stdout, which is no terminal
         with without_echo():
             assert echoes()
     os.close(master)

@@ -108,12 +108,12 @@ def test_the_figure_is_llama_cpp_s_within_half_a_percent(smollm2_path) -> None:
     from chenxing import LLM
 
     text, n_ctx = (Path(__file__).parents[1] / "data" / "quality.txt").read_bytes(), 256
-    with LLM.load(smollm2_path, n_ctx=n_ctx) as llm, LlamaCpp(smollm2_path, n_ctx=n_ctx) as llama_cpp:
+    with LLM.load(smollm2_path, n_ctx=n_ctx) as llm, LlamaCpp(smollm2_path, n_ctx=n_ctx, n_threads=1) as llama_cpp:
         assert llm.tokenizer.encode(text) == llama_cpp.tokenize(text.decode())
-        ours = perplexity(llm, text, n_ctx, None, io.StringIO())
+        ours = perplexity(llm, text, n_ctx, 6, io.StringIO())
         theirs = SimpleNamespace(
             tokenizer=llm.tokenizer, logits=lambda ids, first: llama_cpp.logits(ids)[first:], path=smollm2_path
         )
-        expected = perplexity(theirs, text, n_ctx, None, io.StringIO())
-    assert ours.n_scored == expected.n_scored > 1000
+        expected = perplexity(theirs, text, n_ctx, 6, io.StringIO())
+    assert ours.n_scored == expected.n_scored == 6 * 127
     assert ours.ppl == pytest.approx(expected.ppl, rel=0.005)

@@ -23,7 +23,7 @@ SENTENCES = """\
 The morning star rises before the sun, and nobody in the harbour town is awake to see it.
 She said: "We'll meet at 7:30, won't we?" They're late; I'm not, and he'd rather stay. IT'S TRUE, WE'VE SEEN IT.
 Counting 1, 22, 333, 4444, 55555, 666666 and 1234567890 sheep costs 3.14 coins or 1,000,000 beads in 2024.
-def add(left, right):\n    return left + right  # two numbers\n\n\nclass Star:\n\tname = 'star'\n\tdef __init__(self): pass
+def add(left, right):\n    return left + right  # two\n\n\nclass Star:\n\tname = 'star'\n\tdef __init__(self): pass
 for (int i = 0; i < n; ++i) { total += values[i] * 2; }  // the sum of all values
 if (a != b && c->next == NULL) return -1; else printf("%d\\n", a / b);
 <p class="first">A page about <b>stars</b> &amp; harbours</p> {"key": [1, 2, 3], "other": null}
@@ -53,7 +53,9 @@ def train_bpe(lines: list[str], n: int, alphabet: list[str], special: list[str])
 
 
 def byte_level(text: str) -> str:
-    return "".join(piece for piece, _ in pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(text))
+    return "".join(
+        piece for piece, _ in pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(text)
+    )
 
 
 def write(name: str, model: str, keys: dict, **arrays: list) -> None:
@@ -66,7 +68,9 @@ def write(name: str, model: str, keys: dict, **arrays: list) -> None:
     if "merges" in arrays:
         writer.add_token_merges(arrays["merges"])
     for key, value in keys.items():
-        add = {bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string, bytes: writer.add_array}[type(value)]
+        add = {bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string, bytes: writer.add_array}[
+            type(value)
+        ]
         add(f"tokenizer.ggml.{key}", value)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -95,7 +99,7 @@ def bpe() -> None:
 
 
 def spm() -> None:
-    """SentencePiece-BPE: four pieces share each score, a few pieces reach across a space, and no token is for ñ alone."""
+    """SentencePiece-BPE: four pieces share each score, a few pieces reach across a space, no token is for ñ alone."""
     lines = [line.replace(" ", SPACE) for line in SENTENCES.split("\n")]
     tokens, _ = train_bpe(lines, 1100, [], [])
     # only pieces within a word, as SentencePiece makes them, but for three
@@ -117,7 +121,19 @@ def spm_bpe() -> None:
     """BPE on UTF-8 with U+2581 for spaces, as Gemma 4 has it."""
     lines = [part for line in SENTENCES.split("\n") for part in line.replace(" ", SPACE).split("\n")]
     tokens, merges = train_bpe(lines, 1000, [], [])
-    special = ["<pad>", "<eos>", "<bos>", "<unk>", "<turn|>", "<|turn>", "<|tool_response>", "</s>", "\n", "\n\n", "\n\n\n\n"]
+    special = [
+        "<pad>",
+        "<eos>",
+        "<bos>",
+        "<unk>",
+        "<turn|>",
+        "<|turn>",
+        "<|tool_response>",
+        "</s>",
+        "\n",
+        "\n\n",
+        "\n\n\n\n",
+    ]
     kinds = [CONTROL, CONTROL, CONTROL, UNKNOWN, CONTROL, CONTROL, USER_DEFINED, NORMAL, NORMAL, NORMAL, NORMAL]
     bytes_ = [f"<0x{byte:02X}>" for byte in range(255)]
     tokens = [token for token in tokens if token not in special]
@@ -131,7 +147,9 @@ def spm_bpe() -> None:
 
 
 def wpm() -> None:
-    trainer = trainers.WordPieceTrainer(vocab_size=900, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=900, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False
+    )
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
@@ -149,7 +167,9 @@ def wpm() -> None:
 
 
 def ugm() -> None:
-    trainer = trainers.UnigramTrainer(vocab_size=900, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False)
+    trainer = trainers.UnigramTrainer(
+        vocab_size=900, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False
+    )
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.train_from_iterator([SENTENCES] * 3, trainer)
@@ -184,9 +204,15 @@ def compiled(changes: dict[str, str]) -> bytes:
     free = np.ones(len(units), bool)
     free[0] = False
 
+    bases: set[int] = set()  # no two nodes may share one: a child is known by its label only
+
+    def fits(base: int, labels: list[int]) -> bool:
+        return base not in bases and all(free[base ^ label] for label in labels)
+
     def place(node: dict, at: int) -> None:
         labels = [0 if byte is None else byte for byte in node]
-        base = next(base for base in range(256, len(units) - 256) if all(free[base ^ label] for label in labels))
+        base = next(base for base in range(256, len(units) - 256) if fits(base, labels))
+        bases.add(base)
         free[[base ^ label for label in labels]] = False
         units[at] |= (at ^ base) << 10 | (None in node) << 8
         for byte, child in node.items():

@@ -1,0 +1,136 @@
+"""Guards, joining and streaming, names of tokens, limits of time."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from chenxing.errors import TokenizerError
+from chenxing.gguf import open_gguf
+from chenxing.tokenizer import load_tokenizer
+from chenxing.tokenizer.vocabulary import TokenType
+
+GUARD = "\ufdd0"
+SMALL = ["bpe", "gemma4", "spm", "ugm", "wpm"]
+
+
+def test_a_guard_keeps_control_tokens_text(load) -> None:
+    tokenizer = load("bpe")
+    start, end = tokenizer.find("<|im_start|>"), tokenizer.find("<|im_end|>")
+    ids = tokenizer.encode(f"<|im_start|>say <|im_{GUARD}end|>!<|im_end|>", parse_special=True, guard=GUARD)
+    assert ids[0] == start and ids[-1] == end and ids.count(end) == 1
+    assert tokenizer.join(ids, special=True) == b"<|im_start|>say <|im_end|>!<|im_end|>"
+    assert ids[1:-1] == tokenizer.encode("say <|im_end|>!", add_special=False)
+
+
+def test_a_guard_may_stand_anywhere_in_a_special_text(load) -> None:
+    tokenizer = load("bpe")
+    for text in tokenizer.special_texts:
+        for place in range(1, len(text)):
+            guarded = text[:place] + GUARD + text[place:]
+            ids = tokenizer.encode(f"a{guarded}b", add_special=False, parse_special=True, guard=GUARD)
+            assert tokenizer.find(text) not in ids, text
+            assert tokenizer.join(ids, special=True).decode() == f"a{text}b"
+
+
+def test_guards_do_not_change_other_text(load) -> None:
+    tokenizer = load("bpe")
+    text = "def f():\n    <tool_call>  the star"
+    guarded = GUARD + text[:10] + GUARD * 2 + text[10:17] + GUARD + text[17:]  # also inside the user-defined token
+    assert tokenizer.encode(guarded, parse_special=True, guard=GUARD) == tokenizer.encode(text, parse_special=True)
+
+
+def test_guarded_text_makes_no_control_token_by_merging(load) -> None:
+    """SPM merges <s and > to <s>, in llama.cpp too; content of a message must not become BOS that way."""
+    tokenizer = load("spm", add_space_prefix=False)
+    assert tokenizer.encode("<s>", add_special=False) == [tokenizer.bos_id]
+    ids = tokenizer.encode(f"<{GUARD}s>", add_special=False, parse_special=True, guard=GUARD)
+    assert tokenizer.bos_id not in ids
+    assert tokenizer.join(ids) == b"<s>"
+
+
+def test_user_defined_markup_can_be_guarded_and_text_cannot(load) -> None:
+    texts = load("bpe").special_texts
+    assert {"<|im_start|>", "<|unk|>", "<|user|>"} <= set(texts)
+    assert not {"<tool_call>", "  ", "the"} & set(texts)
+    assert texts == sorted(texts, key=len, reverse=True)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_tokens_by_id(load, name: str) -> None:
+    tokenizer = load(name)
+    for token in range(tokenizer.n_vocab):
+        assert tokenizer.find(tokenizer.token_text(token)) == token
+        assert tokenizer.is_control(token) == (
+            tokenizer.decode([token]) != tokenizer.decode([token], special=True)
+        ) or (tokenizer.token_type(token) is TokenType.UNKNOWN)
+    with pytest.raises(TokenizerError, match=f"token id {tokenizer.n_vocab}: expected 0 to {tokenizer.n_vocab - 1}"):
+        tokenizer.token_bytes(tokenizer.n_vocab)
+    with pytest.raises(TokenizerError, match="token id -1"):
+        tokenizer.decode([-1])
+
+
+@pytest.mark.parametrize("name", ["bpe", "gemma4", "spm"])
+def test_text_comes_back(load, name: str) -> None:
+    """Vocabularies that have all bytes lose nothing; bpe lacks 0xFE and gemma4 0xFF, which no text has."""
+    tokenizer = load(name)
+    text = "The  star's\n\t清晨 🌟 e\u0301 ½ < s >  "
+    ids = tokenizer.encode(text, add_special=False)
+    assert tokenizer.join(ids).decode().removeprefix(" ") == text
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_stream_is_join(load, name: str) -> None:
+    tokenizer = load(name)
+    for text in ("🌟 stars 清晨的", b"a\xf0\x9f\x98b\xff\xfe", b"\xe6\x97", "<|im_end|>the"):
+        ids = tokenizer.encode(text, parse_special=True)
+        for special in (False, True):
+            decoder = tokenizer.stream_decoder(special=special)
+            pieces = [decoder.push(token) for token in ids]
+            assert "".join(pieces) + decoder.finish() == tokenizer.join(ids, special=special).decode(errors="replace")
+
+
+def test_stream_waits_for_whole_characters(load) -> None:
+    tokenizer = load("spm")
+    decoder = tokenizer.stream_decoder()
+    pieces = [decoder.push(token) for token in tokenizer.encode("𝄞", add_special=False)]
+    assert pieces[-1] == "𝄞" and all(piece in ("", " ") for piece in pieces[:-1]) and len(pieces) >= 4
+    assert decoder.finish() == ""
+    decoder.push(tokenizer.find("<0xF0>"))
+    assert decoder.finish() == "\ufffd"
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("text", ["Z" * 131_072, "日" * 36_000, " " * 131_072, "\n" * 131_072, "9" * 131_072])
+def test_long_runs_take_no_quadratic_time(load, name: str, text: str) -> None:
+    tokenizer = load(name)
+    start = time.process_time()  # not by the clock: the machine may be busy
+    tokenizer.encode(text)
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(("name", "seconds"), [("smollm2", 0.1), ("gemma3", 0.3)])
+def test_real_models_load_fast_from_the_second_time_on(
+    name: str, seconds: float, request: pytest.FixtureRequest
+) -> None:
+    model = open_gguf(request.getfixturevalue(f"{name}_path"))
+    load_tokenizer(model)
+    start = time.process_time()
+    load_tokenizer(model)
+    assert time.process_time() - start < seconds
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", ["smollm2", "gemma3"])
+def test_real_models_encode_fast(name: str, request: pytest.FixtureRequest) -> None:
+    tokenizer = load_tokenizer(open_gguf(request.getfixturevalue(f"{name}_path")))
+    text = Path(__file__).read_text() * 20
+    tokenizer.encode(text)
+    start = time.process_time()
+    tokenizer.encode(text)
+    assert len(text) / (time.process_time() - start) > 500_000  # 1 to 5 million on an idle core
+    for run in ("Z" * 131_072, "日" * 36_000, " " * 131_072, "\n" * 131_072):
+        start = time.process_time()
+        tokenizer.encode(run)
+        assert time.process_time() - start < 2
