@@ -99,6 +99,9 @@ def _tool_call(call: Any, where: str) -> dict[str, Any]:
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         raise UsageError(f"{where}: expected an object with 'function', which has a 'name', found {_found(call)}")
+    call = {key: value for key, value in call.items() if value is not None}
+    if not isinstance(call.get("id", ""), str):
+        raise UsageError(f"{where}.id: expected a string, found {_found(call['id'])}")
     if call.get("type", "function") != "function":
         raise UsageError(f"{where}.type: expected 'function', found {call['type']!r}")
     arguments = function.get("arguments") or {}

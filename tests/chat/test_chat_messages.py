@@ -37,6 +37,10 @@ OK = {"role": "user", "content": "x"}
             r"messages\[0\]\.tool_calls\[0\]\.type: expected 'function', found 'magic'",
         ),
         (
+            [{"role": "assistant", "tool_calls": [CALL | {"id": 7}]}],
+            r"tool_calls\[0\]\.id: expected a string, found a number",
+        ),
+        (
             [OK, {"role": "assistant", "tool_calls": [CALL, {"function": {"name": "f", "arguments": '{"a": '}}]}],
             r"messages\[1\]\.tool_calls\[1\]\.function\.arguments: expected JSON, found a string: '\{\"a\": '",
         ),
