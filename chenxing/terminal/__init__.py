@@ -1,0 +1,1 @@
+"""`chenxing run` and the small tools: chat, one answer, tokens, prompts, perplexity."""

@@ -23,6 +23,8 @@ examples:
   git diff | chenxing run smollm2 -p "Write a commit message for this change."
 """
 
+_TAKEN = {"self", "messages", "prompt", "params", "max_tokens", "stop", "raw", "on_prefill"}  # names of LLM.stream
+
 
 def add_parsers(subparsers: Any) -> None:
     """Adds the sub-parser of `run`."""
@@ -139,6 +141,8 @@ def template_kwargs(args: argparse.Namespace) -> dict[str, Any]:
         raise UsageError(f"--chat-template-kwargs: expected a JSON object, found {error}") from error
     if not isinstance(value, dict):
         raise UsageError(f"--chat-template-kwargs: expected a JSON object, found {args.chat_template_kwargs}")
+    if taken := sorted(_TAKEN & value.keys()):
+        raise UsageError(f"--chat-template-kwargs: {taken[0]} is not the template's to know: expected other names")
     return value
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 from pathlib import Path
+from typing import BinaryIO
 
 from chenxing.errors import ChenxingError
 
@@ -46,6 +47,13 @@ class PipedInput:
     def read_if_any(self) -> bytes | None:
         """The same, or None when no byte came in time."""
         return self.read() if self._started.wait(self._first_byte_s) else None
+
+
+def standard_input() -> BinaryIO:
+    """The bytes of stdin. Raises ChenxingError where the program was started without one."""
+    if sys.stdin is None:
+        raise ChenxingError("standard input is closed: expected the data to work on")
+    return sys.stdin.buffer
 
 
 def piped_input() -> PipedInput | None:

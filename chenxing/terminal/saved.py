@@ -38,6 +38,8 @@ def load_messages(path: Path) -> list[dict[str, Any]]:
 def parse_conversation(data: bytes, source: str) -> dict[str, Any]:
     """UTF-8 JSON as {"messages": […], …}: a list of messages, or an object with that list and further keys.
 
+    Those in `chat_template_kwargs`, where chat APIs have the template's variables, stand beside the others.
+
     The messages themselves are not looked at. Raises ChenxingError that names `source`.
     """
     try:
@@ -51,6 +53,7 @@ def parse_conversation(data: bytes, source: str) -> dict[str, Any]:
     else:
         body = {"messages": body} if isinstance(body, list) else body
         if isinstance(body, dict) and isinstance(body.get("messages"), list):
-            return body
+            more = body.pop("chat_template_kwargs", None)
+            return body | more if isinstance(more, dict) else body
         found = "an object without one in `messages`" if isinstance(body, dict) else type(body).__name__
     raise ChenxingError(f"{source}: expected a JSON list of messages, found {found}")

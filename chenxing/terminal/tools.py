@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from chenxing.errors import ChenxingError, TemplateError, UsageError
 from chenxing.terminal.args import add_model_flags, add_template_flags, one_or_more, template_kwargs, template_override
+from chenxing.terminal.inputs import standard_input
 from chenxing.terminal.load import load_model, open_vocabulary
 from chenxing.terminal.original import original_text
 from chenxing.terminal.saved import parse_conversation
@@ -53,7 +54,7 @@ def _add(subparsers: Any, name: str, run: Any, summary: str) -> argparse.Argumen
 
 def _tokenize(args: argparse.Namespace) -> int:
     _, tokenizer = open_vocabulary(args.model)
-    source = sys.stdin.buffer
+    source = standard_input()
     texts = read_json_lines(source) if args.jsonl else [source.read()]
     for text in texts:
         ids = tokenizer.encode(text, add_special=args.bos, parse_special=args.special)
@@ -63,7 +64,7 @@ def _tokenize(args: argparse.Namespace) -> int:
 
 def _detokenize(args: argparse.Namespace) -> int:
     _, tokenizer = open_vocabulary(args.model)
-    for ids in read_id_lists(sys.stdin.buffer, tokenizer.n_vocab):
+    for ids in read_id_lists(standard_input(), tokenizer.n_vocab):
         text = original_text(tokenizer, ids, added=args.bos)
         if args.jsonl:
             # bytes that are no UTF-8 stay exact as U+DC80..U+DCFF (PEP 383), which `tokenize --jsonl` takes back
@@ -87,10 +88,12 @@ def _template(args: argparse.Namespace) -> int:
     )
     if template is None:
         raise TemplateError(f"{args.model} has no chat template (a base model): --chat-template chatml names one")
-    body = parse_conversation(sys.stdin.buffer.read(), "standard input")
-    variables = body | body.pop("chat_template_kwargs", {}) | kwargs
+    body = parse_conversation(standard_input().read(), "standard input")
+    variables = body | kwargs
+    messages = variables.pop("messages")
+    variables.pop("self", None)  # Jinja's own name: no template can read such a variable
     try:
-        prompt = template.render(variables.pop("messages"), **variables)
+        prompt = template.render(messages, **variables)
     except UsageError as error:
         raise ChenxingError(f"standard input: {error}") from error
     sys.stdout.write(prompt.plain)

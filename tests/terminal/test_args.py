@@ -51,6 +51,7 @@ def test_prompts_of_the_command_line(model, argv: list[str], expected: str) -> N
         (["-p", "a", "-sys", "b", "-sysf", "c"], "exclude each other"),
         (["-p", "a", "--chat-template", "b", "--chat-template-file", "c"], "exclude each other"),
         (["-p", "a", "--chat-template-kwargs", "[1]"], "expected a JSON object, found [1]"),
+        (["-p", "a", "--chat-template-kwargs", '{"stop": 1}'], "stop is not the template's to know"),
         (["-p", "a", "--chat-template-kwargs", "{"], "expected a JSON object, found Expecting"),
         ([], "the prompt is empty"),
         (["-p", ""], "the prompt is empty"),

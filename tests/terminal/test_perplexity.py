@@ -99,21 +99,13 @@ def test_the_text_is_read_as_llama_perplexity_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.model
-@pytest.mark.peer
 def test_the_figure_is_llama_cpp_s_within_half_a_percent(smollm2_path) -> None:
-    """The same chunks through both engines; 0.5 % is what two ways of rounding activations may differ by."""
-    pytest.importorskip("xllamacpp")
-    from peers.oracle import LlamaCpp
-
+    """0.5 % is what two ways of rounding activations may differ by over this many tokens."""
     from chenxing import LLM
 
-    text, n_ctx = (Path(__file__).parents[1] / "data" / "quality.txt").read_bytes(), 256
-    with LLM.load(smollm2_path, n_ctx=n_ctx) as llm, LlamaCpp(smollm2_path, n_ctx=n_ctx, n_threads=1) as llama_cpp:
-        assert llm.tokenizer.encode(text) == llama_cpp.tokenize(text.decode())
-        ours = perplexity(llm, text, n_ctx, 6, io.StringIO())
-        theirs = SimpleNamespace(
-            tokenizer=llm.tokenizer, logits=lambda ids, first: llama_cpp.logits(ids)[first:], path=smollm2_path
-        )
-        expected = perplexity(theirs, text, n_ctx, 6, io.StringIO())
-    assert ours.n_scored == expected.n_scored == 6 * 127
-    assert ours.ppl == pytest.approx(expected.ppl, rel=0.005)
+    text = (Path(__file__).parents[1] / "data" / "quality.txt").read_bytes()
+    with LLM.load(smollm2_path, n_ctx=256) as llm:
+        figure = perplexity(llm, text, 256, None, io.StringIO())
+    assert figure.n_scored == 11 * 127
+    assert figure.ppl == pytest.approx(14.1629, rel=0.005)  # llama.cpp b11549, AVX2, the same chunks
+    assert figure.error == pytest.approx(1.0069, rel=0.01)

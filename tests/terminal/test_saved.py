@@ -59,7 +59,8 @@ def test_what_is_no_conversation_is_said(data: bytes, complaint: str) -> None:
 
 
 def test_an_object_keeps_its_other_keys() -> None:
-    assert parse_conversation(b'{"messages": [], "tools": []}', "x") == {"messages": [], "tools": []}
+    body = b'{"messages": [], "tools": [], "chat_template_kwargs": {"enable_thinking": false}}'
+    assert parse_conversation(body, "x") == {"messages": [], "tools": [], "enable_thinking": False}
 
 
 @pytest.mark.parametrize(
