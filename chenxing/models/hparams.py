@@ -13,7 +13,7 @@ from chenxing.models.spec import HParams
 
 # Keys that change the maths, with the values that leave it as it is. An architecture names those that it understands;
 # any other value of the rest is an error, since running without it would give wrong answers.
-_NEUTRAL: dict[str, tuple[float, ...]] = {
+NEUTRAL: dict[str, tuple[float, ...]] = {
     "attention.causal": (True,),
     "attention.clamp_kqv": (0,),
     "attention.max_alibi_bias": (0,),
@@ -50,7 +50,7 @@ _NEUTRAL: dict[str, tuple[float, ...]] = {
 def read_hparams(model: GGUF, understood: Collection[str] = (), **extra: Any) -> HParams:
     """The keys that all decoder architectures share.
 
-    understood   keys of _NEUTRAL that the architecture reads itself
+    understood   keys of NEUTRAL that the architecture reads itself
     Raises ModelFileError for missing or contradicting keys, UnsupportedModelError for keys that change the maths.
     """
     arch = model.architecture
@@ -81,7 +81,7 @@ def read_hparams(model: GGUF, understood: Collection[str] = (), **extra: Any) ->
     rope = read_rope(model, head_dim)
     same = {"attention.key_length_swa": head_dim, "attention.value_length_swa": head_dim}
     same["rope.dimension_count_swa"] = rope.n_rot
-    _refuse(model, {**_NEUTRAL, **{key: (n,) for key, n in same.items()}}, understood)
+    _refuse(model, {**NEUTRAL, **{key: (n,) for key, n in same.items()}}, understood)
     table = model.tensors.get("token_embd.weight")
     if table is None:
         raise ModelFileError(

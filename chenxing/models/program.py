@@ -73,13 +73,15 @@ class Program:
         library.require(self.kernels, on_progress)
         self._library = library
         where = library.addresses
+        words = _Words(sum(_words_of(parts, prologue) for parts, prologue, _ in self._ops))
         rows = []
         for parts, prologue, when in self._ops:
-            table = aligned((len(parts), L.PART_BYTES // 8), np.int64)
-            for i, part in enumerate(parts):
-                table[i] = where[part.kernel], self._arguments(part.args), part.chunks, part.unit, part.divisor, 0
-            before = (where[prologue.kernel], self._arguments(prologue.args)) if prologue else (0, 0)
-            rows.append((self.keep(table), len(parts), *before, when, 0))
+            table: list[int] = []
+            for part in parts:
+                table += [where[part.kernel], words.put(part.args), part.chunks, part.unit, part.divisor, 0]
+            before = (where[prologue.kernel], words.put(prologue.args)) if prologue else (0, 0)
+            rows.append((words.put(table), len(parts), *before, when, 0))
+        self._keep.append(words.array)
         self._table = aligned((len(rows), L.OP_BYTES // 8), np.int64)
         self._table[:] = rows
         self._plan = aligned(len(rows), np.int64)
@@ -88,7 +90,27 @@ class Program:
         """One step with these counters, i64[STEP_WORDS]."""
         team.run(address(self._table), len(self._table), address(step), address(self._plan))
 
-    def _arguments(self, args: Sequence[int]) -> int:
-        array = aligned(len(args), np.int64)
-        array[:] = args
-        return self.keep(array)
+
+class _Words:
+    """One array for all argument lists and part tables, each starting on a cache line."""
+
+    def __init__(self, n: int) -> None:
+        self.array = aligned(n, np.int64)
+        self._base, self._used = address(self.array), 0
+
+    def put(self, values: Sequence[int]) -> int:
+        """Address of the values' copy."""
+        first = self._used
+        self.array[first : first + len(values)] = values
+        self._used += _lines(len(values))
+        return self._base + 8 * first
+
+
+def _lines(n: int) -> int:
+    """n words rounded up to whole cache lines."""
+    return -(-n // 8) * 8
+
+
+def _words_of(parts: list[Part], prologue: Prologue | None) -> int:
+    n = _lines(len(parts) * L.PART_BYTES // 8) + sum(_lines(len(part.args)) for part in parts)
+    return n + (_lines(len(prologue.args)) if prologue else 0)
