@@ -71,8 +71,8 @@ def largest(values: np.ndarray, k: int) -> np.ndarray:
     reach = np.flatnonzero(values >= bound if bound > -np.inf else values > -np.inf)
     order = reach[np.argsort(-values[reach], kind="stable")][:k]
     n_missing = min(k, values.size) - order.size
-    if n_missing > 0:  # banned tokens, sorted last without sorting them
-        order = np.concatenate([order, np.flatnonzero(values == -np.inf)[:n_missing]])
+    if n_missing > 0:  # the first banned ones fill up; fewer than k are not banned, so the first k hold enough of them
+        order = np.concatenate([order, np.flatnonzero(values[:k] == -np.inf)[:n_missing]])
     return order
 
 

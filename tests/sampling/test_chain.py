@@ -80,11 +80,12 @@ def test_greedy(params: dict[str, object], greedy: bool) -> None:
         (("penalties", "top_k", "top_p", "temperature", "xtc"), 1),
         (("top_k", "penalties", "min_p", "temperature"), 2),
         (("top_k", "xtc", "temperature"), 2),
+        (("top_k", "typ_p", "top_p", "temperature"), 2),
         (("temperature", "top_k"), 0),
     ],
 )
 def test_a_greedy_chain_drops_what_cannot_change_the_likeliest(samplers: tuple[str, ...], n: int) -> None:
-    assert n_steps(temp=0.0, samplers=samplers, penalty_repeat=1.1, xtc_probability=0.5) == n
+    assert n_steps(temp=0.0, samplers=samplers, penalty_repeat=1.1, xtc_probability=0.5, typ_p=0.9) == n
 
 
 def test_dry_needs_texts() -> None:

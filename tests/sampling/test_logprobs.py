@@ -17,10 +17,14 @@ def test_log_softmax(logits: np.ndarray) -> None:
     np.testing.assert_allclose(found, expected.astype(np.float64), rtol=0, atol=1e-6)
 
 
-def test_a_large_vocabulary_of_equal_tokens() -> None:
-    """A plain f32 sum of 262,144 ones times 0.1 would be off by 1e-3."""
-    logits = np.full(262_144, np.float32(1234.5))
-    assert logprobs(logits, np.array([7]))[0] == pytest.approx(-np.log(262_144), abs=1e-9)
+def test_the_sum_over_a_large_vocabulary() -> None:
+    """One token ten times as likely as each of 262,143 others. Summed one by one in f32 it would be off by 1e-3."""
+    logits = np.full(262_144, np.float32(-2.3), dtype=np.float32)
+    logits[0] = 0
+    expected = -np.log(1 + 262_143 * np.exp(np.float64(np.float32(-2.3))))
+    assert logprobs(logits, np.array([0]))[0] == pytest.approx(expected, abs=3e-7)  # one f32 exp()
+    one_by_one = np.cumsum(np.exp(logits))[-1]
+    assert abs(-np.log(one_by_one) - expected) > 1e-5
 
 
 def test_huge_and_tiny_logits() -> None:
