@@ -6,10 +6,13 @@ broadcast 4 bytes at a time. Sums are exact in i32, so every lowering gives the 
     maddubs   vpmaddubsw into i16, as many products as provably fit, then vpmaddwd with ones
     madd      widened to i16, pmaddwd
 A kernel that sums signed 8-bit weights starts from `signed_start`, which pays for the +128 that vpdpbusd needs.
+Over 300 lines because an operation and its lowerings belong together, and with them what unpacks their operands.
 """
 
+from collections.abc import Callable
 from typing import Any
 
+import llvmlite.binding as ll
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
@@ -23,6 +26,7 @@ from chenxing.kernels.simd import (
     by_parts,
     call,
     const,
+    group,
     group_op,
     i32x16,
     load,
@@ -59,8 +63,9 @@ def _madd(b: Any, x: Any, y: Any) -> Any:
 
 
 def _vpdpbusd(b: Any, acc: Any, u: Any, s: Any) -> Any:
-    bits = acc.type.count * 32
-    return call(b, f"llvm.x86.avx512.vpdpbusd.{bits}", acc.type, acc, u, s)
+    if ll.llvm_version_info[0] < 22:  # operands were typed as vectors of i32 then
+        u, s = b.bitcast(u, acc.type), b.bitcast(s, acc.type)
+    return call(b, f"llvm.x86.avx512.vpdpbusd.{acc.type.count * 32}", acc.type, acc, u, s)
 
 
 def _sum_part(b: Any, acc: Any, ws: list, xs: list, signed: bool, per: int) -> Any:
@@ -108,7 +113,9 @@ def _dot(n: int, signed: bool, per: int) -> Any:
                 bytes_ = list(range(i * bits // 8, (i + 1) * bits // 8))
                 ws_part = [shuffle(b, w, bytes_) for w in weights]
                 for t, v in enumerate(accs):
-                    xs = [_bcast4(b, b.add(at(b, a[2], a[3], t), ir.Constant(a[2].type, 4 * j)), bits) for j in range(n)]
+                    xs = [
+                        _bcast4(b, b.add(at(b, a[2], a[3], t), ir.Constant(a[2].type, 4 * j)), bits) for j in range(n)
+                    ]
                     parts[t].append(_sum_part(b, shuffle(b, v, rows), ws_part, xs, signed, per))
             out = []
             for p in parts:
@@ -147,6 +154,19 @@ def signed_start(typingctx: Any, like: Any, sums: Any, stride: Any) -> Any:
     return group_op(build)(typingctx, like, sums, stride)
 
 
+@intrinsic
+def signed_start_pair(typingctx: Any, like: Any, sums: Any, stride: Any) -> Any:
+    """`signed_start` where the activations' sum is that of the two i16 at sums + t * stride."""
+
+    def build(b: Any, t: int, like: Any, sums: Any, stride: Any) -> Any:
+        if not Target.isa.dot.startswith("vnni"):
+            return const(i32x16.ll, 0)
+        both = splat(b, load(b, at(b, sums, stride, t), I32), i32x16.ll)
+        return _madd_pairs(b, both, const(i32x16.ll, -128 << 16 | -128 & 0xFFFF))
+
+    return group_op(build)(typingctx, like, sums, stride)
+
+
 def offset_start(offset: int) -> Any:
     """An operation (like, sums, stride): -offset x the activations' sum, for weights stored plus offset."""
 
@@ -160,16 +180,22 @@ def offset_start(offset: int) -> Any:
     return start
 
 
+def _madd_pairs(b: Any, x: Any, y: Any) -> Any:
+    """x0 * y0 + x1 * y1 of the two i16 in each lane."""
+
+    def half(v: Any) -> Any:
+        return b.bitcast(v, _vec(I16, v.type.count * 32))
+
+    return by_parts(b, Target.isa.bits, lambda p, q: _madd(b, half(p), half(q)), x, y)
+
+
 @intrinsic
 def dot_pairs(typingctx: Any, acc: Any, pairs: Any, x: Any, stride: Any) -> Any:
     """acc[t] += a0 * x0 + a1 * x1 in i32: pairs holds two i16 a lane, x0 and x1 are the i16 at x + t * stride."""
 
     def build(b: Any, t: int, acc: Any, pairs: Any, x: Any, stride: Any) -> Any:
         both = splat(b, load(b, at(b, x, stride, t), I32), i32x16.ll)
-        bits = Target.isa.bits
-        half = lambda v: b.bitcast(v, _vec(I16, v.type.count * 32))  # noqa: E731
-        products = by_parts(b, bits, lambda p, q: _madd(b, half(p), half(q)), pairs, both)
-        return b.add(acc, products)
+        return b.add(acc, _madd_pairs(b, pairs, both))
 
     return group_op(build)(typingctx, acc, pairs, x, stride)
 
@@ -185,39 +211,112 @@ def minus_sums(typingctx: Any, acc: Any, offset: Any, sums: Any, stride: Any) ->
     return group_op(build)(typingctx, acc, types.int64, sums, stride)
 
 
-pair = op(i32x16, (i32x16, i32x16), lambda b, lo, hi: b.or_(b.and_(lo, const(lo.type, 0xFFFF)), b.shl(hi, const(hi.type, 16))))
+pair = op(
+    i32x16, (i32x16, i32x16), lambda b, lo, hi: b.or_(b.and_(lo, const(lo.type, 0xFFFF)), b.shl(hi, const(hi.type, 16)))
+)
+
+# pairs of i16 a lane: bytes of two sub-blocks side by side, and each of the two as i32
+_B32, _S32 = ir.VectorType(I8, 32), ir.VectorType(I16, 32)
+ld_i8_pairs = op(i32x16, (types.int64,), lambda b, p: b.bitcast(b.sext(load(b, p, _B32), _S32), i32x16.ll))
+even = op(i32x16, (i32x16,), lambda b, v: b.ashr(b.shl(v, const(v.type, 16)), const(v.type, 16)))
+odd = op(i32x16, (i32x16,), lambda b, v: b.ashr(v, const(v.type, 16)))
+
+
+def ld_bits_pairs(shift: int, mask: int) -> Any:
+    """An operation (addr): 16 rows of 2 bytes as pairs of i16, each (byte >> shift) & mask."""
+
+    def build(b: Any, p: Any) -> Any:
+        h = b.zext(load(b, p, _B32), _S32)
+        return b.bitcast(b.and_(b.lshr(h, const(_S32, shift)), const(_S32, mask)), i32x16.ll)
+
+    return op(i32x16, (types.int64,), build)
+
 
 # ---- bytes ----
 
 
+def vectors(n: int) -> Any:
+    """An operation (addr): a group of n consecutive vectors."""
+
+    @intrinsic
+    def ld(typingctx: Any, addr: Any) -> Any:
+        ty = group(u8x64, n)
+
+        def cg(c: Any, b: Any, s: Any, a: Any) -> Any:
+            return c.make_tuple(
+                b, ty, [load(b, b.add(a[0], ir.Constant(a[0].type, 64 * j)), u8x64.ll) for j in range(n)]
+            )
+
+        return ty(types.int64), cg
+
+    return ld
+
+
+def _bytewise(build: Callable) -> Any:
+    """An operation on one vector or on each of a group: build(b, vector)."""
+
+    @intrinsic
+    def run(typingctx: Any, v: Any) -> Any:
+        if v == u8x64:
+            return u8x64(u8x64), lambda c, b, s, a: build(b, a[0])
+        return group_op(lambda b, t, v: build(b, v))(typingctx, v)
+
+    return run
+
+
+def _moved(b: Any, v: Any, source: int, mask: int, target: int) -> Any:
+    """Every byte's bits `mask` at bit `source`, moved to bit `target`."""
+    h = b.bitcast(v, ir.VectorType(I16, 32))
+    if target > source:
+        h = b.shl(h, const(h.type, target - source))
+    elif target < source:
+        h = b.lshr(h, const(h.type, source - target))
+    # the shift ran over 16 bits: the mask takes off what came from the neighbour
+    return b.and_(b.bitcast(h, u8x64.ll), const(u8x64.ll, mask << target))
+
+
 def bits_at(shift: int, mask: int) -> Any:
-    """An operation: every byte's bits (v >> shift) & mask. The shift runs over 16 bits, the mask cleans up."""
+    """An operation: every byte's bits (v >> shift) & mask, of a vector or a group."""
+    return _bytewise(lambda b, v: _moved(b, v, shift, mask, 0))
 
-    def build(b: Any, v: Any) -> Any:
-        h = b.bitcast(v, ir.VectorType(I16, 32))
-        if shift:
-            h = b.lshr(h, const(h.type, shift))
-        return b.and_(b.bitcast(h, u8x64.ll), const(u8x64.ll, mask))
 
-    return op(u8x64, (u8x64,), build)
+def fields(width: int, n: int) -> Any:
+    """An operation: a vector -> a group of n, the j-th of which holds every byte's j-th field of `width` bits."""
+    assert width * n <= 8
+
+    @intrinsic
+    def split(typingctx: Any, v: Any) -> Any:
+        ty = group(u8x64, n)
+
+        def cg(c: Any, b: Any, s: Any, a: Any) -> Any:
+            return c.make_tuple(b, ty, [_moved(b, a[0], width * j, (1 << width) - 1, 0) for j in range(n)])
+
+        return ty(u8x64), cg
+
+    return split
 
 
 def bits_to(source: int, mask: int, target: int) -> Any:
     """An operation (v, high): v | (high's bits `mask` at bit `source`, moved to bit `target`)."""
+    return op(u8x64, (u8x64, u8x64), lambda b, v, high: b.or_(v, _moved(b, high, source, mask, target)))
 
-    def build(b: Any, v: Any, high: Any) -> Any:
-        h = b.bitcast(high, ir.VectorType(I16, 32))
-        if target > source:
-            h = b.shl(h, const(h.type, target - source))
-        elif target < source:
-            h = b.lshr(h, const(h.type, source - target))
-        return b.or_(v, b.and_(b.bitcast(h, u8x64.ll), const(u8x64.ll, mask << target)))
 
-    return op(u8x64, (u8x64, u8x64), build)
+def put_fields(width: int, first: int, target: int) -> Any:
+    """An operation (group, v): vector j | (every byte's field first + j of v, `width` bits wide, moved to `target`)."""
+    mask = (1 << width) - 1
+
+    @intrinsic
+    def put(typingctx: Any, vs: Any, v: Any) -> Any:
+        def build(b: Any, j: int, low: Any, high: Any) -> Any:
+            return b.or_(low, _moved(b, high, width * (first + j), mask, target))
+
+        return group_op(build)(typingctx, vs, v)
+
+    return put
 
 
 def lookup(table: tuple[int, ...]) -> Any:
-    """An operation: every byte 0..15 -> the signed byte table[v]."""
+    """An operation: every byte 0..15 -> the signed byte table[v], of a vector or a group."""
     assert len(table) == 16
 
     def build(b: Any, v: Any) -> Any:
@@ -232,4 +331,4 @@ def lookup(table: tuple[int, ...]) -> Any:
         values = ir.Constant(_vec(I8, bits), list(table) * (bits // 128))
         return by_parts(b, bits, lambda p: call(b, name, p.type, values, p), v)
 
-    return op(u8x64, (u8x64,), build)
+    return _bytewise(build)

@@ -1,6 +1,20 @@
 """Weight formats, one file each. Importing this registers them all in QUANTS."""
 
-from chenxing.quants import floats, q4_1, q4_k, q6_k, q8_0  # noqa: F401
+from chenxing.quants import (  # noqa: F401
+    floats,
+    iq4_nl,
+    iq4_xs,
+    q2_k,
+    q3_k,
+    q4_0,
+    q4_1,
+    q4_k,
+    q5_0,
+    q5_1,
+    q5_k,
+    q6_k,
+    q8_0,
+)
 from chenxing.quants.base import GGML_TYPES, QUANTS, TILE_ROWS, GGMLType, QuantType
 
 __all__ = ["GGML_TYPES", "QUANTS", "TILE_ROWS", "GGMLType", "QuantType"]
