@@ -6,6 +6,8 @@ Source  llama.cpp b11434 src/llama-model.cpp load_hparams, src/llama-context.cpp
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+
 from chenxing.errors import ModelFileError, UnsupportedModelError
 from chenxing.gguf import GGUF
 from chenxing.models.rope import Rope, magnitude
@@ -57,7 +59,7 @@ def read_hparams(model: GGUF, understood: Collection[str] = (), **extra: Any) ->
 
     def count(key: str, default: int | None = None) -> int:
         value = model.metadata.get(f"{arch}.{key}")
-        if hasattr(value, "tolist"):  # one value a layer
+        if isinstance(value, np.ndarray):  # one value a layer
             values = set(value.tolist())
             if len(values) != 1:
                 raise UnsupportedModelError(f"{model.path}: {arch}.{key} differs from layer to layer: {sorted(values)}")
@@ -105,11 +107,11 @@ def read_hparams(model: GGUF, understood: Collection[str] = (), **extra: Any) ->
 def _refuse(model: GGUF, neutral: dict[str, tuple[float, ...]], understood: Collection[str]) -> None:
     for key in sorted(neutral.keys() - set(understood)):
         value = model.metadata.get(f"{model.architecture}.{key}")
-        values = [] if value is None else value.tolist() if hasattr(value, "tolist") else [value]
+        values = [] if value is None else value.tolist() if isinstance(value, np.ndarray) else [value]
         if any(v not in neutral[key] for v in values):
             raise UnsupportedModelError(
-                f"{model.path}: {model.architecture}.{key} is {value}: not supported for this architecture, and running "
-                "without it would give wrong answers"
+                f"{model.path}: {model.architecture}.{key} is {value}: not supported for this architecture, and "
+                "running without it would give wrong answers"
             )
 
 
@@ -121,12 +123,13 @@ def read_windows(model: GGUF, *, n_swa: int = 0, period: int) -> dict[str, Any]:
              a period, or a flag a layer
     """
     arch = model.architecture
-    n_layer, n_swa = model.require(f"{arch}.block_count", int), model.get(f"{arch}.attention.sliding_window", int, n_swa)
+    n_layer = model.require(f"{arch}.block_count", int)
+    n_swa = model.get(f"{arch}.attention.sliding_window", int, n_swa)
     key = f"{arch}.attention.sliding_window_pattern"
     pattern = model.metadata.get(key)
     if n_swa == 0:
         flags = [False] * n_layer
-    elif hasattr(pattern, "tolist"):
+    elif isinstance(pattern, np.ndarray):
         flags = [bool(flag) for flag in pattern.tolist()]
     else:
         period = model.get(key, int, period)

@@ -241,7 +241,8 @@ class Recorder:
         group = hp.n_head // hp.n_head_kv
         base, each = self._scratch(step.attention_scratch(padded, group))
         args = [ready.address, hp.n_head, hp.n_head_kv, step.tasks_at, self.kv.pool, self.kv.page_bytes, offset]
-        args += [window or ALL_KEYS, f32_bits(softcap), out.address, out.stride, base, each, step.positions_at, hp.head_dim]
+        args += [window or ALL_KEYS, f32_bits(softcap), out.address, out.stride, base, each]
+        args += [step.positions_at, hp.head_dim]
         self.program.add([Part(f"{_ATTENTION}:attend({padded})", args, hp.n_head_kv, L.N_TASKS)])
         return out
 

@@ -93,8 +93,8 @@ class Tokenizer:
         text           bytes need not be UTF-8; nor need a str, whose U+DC80..U+DCFF are bytes (surrogateescape)
         add_special    put BOS, EOS, SEP around it, as the vocabulary wants them
         parse_special  the texts of control tokens in it become those tokens; of user-defined ones they always do
-        guard          a noncharacter. It is dropped, but no control token is matched across a place where it stood,
-                       and none comes out of plain text
+        guard          a noncharacter. It is dropped, but no special token is matched across a place where it stood,
+                       and no control token comes out of plain text
 
         Raises TokenizerError where the vocabulary cannot represent the text.
         """
@@ -140,15 +140,15 @@ class Tokenizer:
 
     def token_text(self, token_id: int) -> str:
         """The token as the file spells it, e.g. Ġthe or ▁the."""
-        return self._vocabulary.text(self._checked(token_id)).decode(errors="replace")
+        return self._vocabulary.text(self._vocabulary.checked(token_id)).decode(errors="replace")
 
     def token_type(self, token_id: int) -> TokenType:
         """The token's type in the file."""
-        return TokenType(int(self._vocabulary.types[self._checked(token_id)]))
+        return TokenType(int(self._vocabulary.types[self._vocabulary.checked(token_id)]))
 
     def is_control(self, token_id: int) -> bool:
         """Whether the token shapes the conversation and is no text."""
-        return bool(self._vocabulary.attrs[self._checked(token_id)] & Attr.CONTROL)
+        return bool(self._vocabulary.attrs[self._vocabulary.checked(token_id)] & Attr.CONTROL)
 
     def find(self, text: str) -> int | None:
         """The token that the file spells so."""
@@ -156,11 +156,7 @@ class Tokenizer:
 
     @property
     def special_texts(self) -> list[str]:
-        """Texts that a guard keeps from being matched: of control and unknown tokens, and of user-defined ones that
-        shape conversations, such as <|user|>. Longest first."""
-        texts = [text.decode(errors="replace") for text in self._special.guarded.values()]
+        """Texts that are to be guarded in content: of control and unknown tokens, and of user-defined ones that shape
+        conversations, such as <|user|>. Longest first."""
+        texts = [text.decode(errors="replace") for text in self._special.never_text]
         return sorted(texts, key=len, reverse=True)
-
-    def _checked(self, token_id: int) -> int:
-        self._pieces.with_special(token_id)
-        return token_id

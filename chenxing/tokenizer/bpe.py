@@ -12,7 +12,6 @@ from itertools import repeat
 
 import numpy as np
 
-from chenxing.gguf import StringArray
 from chenxing.tokenizer import utf8
 from chenxing.tokenizer.bytelevel import BYTE_TEXTS, to_byte_text
 from chenxing.tokenizer.cache import Arrays
@@ -27,9 +26,9 @@ from chenxing.tokenizer.words import WordCache, WordSplitter
 _METASPACE_WORDS = re.compile(f".[^{SPACE}]*", re.DOTALL)
 
 
-def build_tables(texts: list[bytes], merges: StringArray) -> Arrays:
+def build_tables(texts: list[bytes], merges: list[bytes]) -> Arrays:
     """Merges as pairs of symbols. Texts in them that are no tokens become symbols; of equal merges the first counts."""
-    split = [_halves(merge) for merge in merges.to_bytes()]
+    split = [_halves(merge) for merge in merges]
     numbers = {text: i for i, text in enumerate(texts)}
     others: list[bytes] = []
 

@@ -10,7 +10,6 @@ import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import numpy as np
 from xxhash import xxh3_128_digest
@@ -43,6 +42,8 @@ def cached(key: bytes, build: Callable[[], Arrays]) -> Arrays:
 
 
 def _write(path: Path, data: bytes) -> None:
+    from tempfile import NamedTemporaryFile  # takes longer to import than a cached tokenizer to load
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
         try:

@@ -3,7 +3,6 @@
 Source  llama.cpp b11434, src/llama-vocab.cpp: llama_vocab::impl::load
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -82,6 +81,8 @@ def _pre_tokenizer(model: GGUF, name: str) -> PreTokenizer | None:
         return None
     pre = "gemma4" if name == "gemma4" else model.get(_KEYS + "pre", str)
     if not pre:
+        import logging
+
         logging.getLogger(__name__).warning(
             "%s names no pre-tokenizer (tokenizer.ggml.pre): llama.cpp's default is used, and answers may be worse "
             "than the model's. A newer conversion of the model would have it",
@@ -104,11 +105,10 @@ def _build(model: GGUF, name: str, stored: Stored) -> Arrays:
         return arrays | ugm.build_tables(texts, stored.types)
     if name == "bert":
         return arrays | wpm.build_tables(texts)
-    merges = stored.merges
-    if merges is None:
+    if stored.merges is None and model.get(_KEYS + "pre", str) != "kimi-k2":  # which llama.cpp takes without
         hint = "A BPE vocabulary needs it: convert the model again"
         raise ModelFileError(model.path, f"metadata key '{_KEYS}merges'", "a list of merges", "no such key", hint)
-    return arrays | bpe.build_tables(texts, merges)
+    return arrays | bpe.build_tables(texts, stored.merges.to_bytes() if stored.merges else [])
 
 
 def _rules(model: GGUF, kind: _Kind, pre: PreTokenizer | None, ids: Identities) -> Rules:

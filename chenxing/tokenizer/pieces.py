@@ -6,7 +6,6 @@ Source  llama.cpp b11434, src/llama-vocab.cpp: llama_vocab::impl::token_to_piece
 import re
 from collections.abc import Callable
 
-from chenxing.errors import TokenizerError
 from chenxing.tokenizer.bytelevel import from_byte_text
 from chenxing.tokenizer.spacewords import SPACE_BYTES
 from chenxing.tokenizer.vocabulary import Attr, Vocabulary
@@ -45,9 +44,7 @@ class Pieces:
 
     def _make(self, token_id: int) -> bytes:
         vocabulary = self._vocabulary
-        if not 0 <= token_id < vocabulary.n:
-            raise TokenizerError(f"token id {token_id}: expected 0 to {vocabulary.n - 1}, the ids of this vocabulary")
-        attr, text = vocabulary.attrs[token_id], vocabulary.text(token_id)
+        attr, text = vocabulary.attrs[vocabulary.checked(token_id)], vocabulary.text(token_id)
         if attr & (Attr.CONTROL | Attr.UNKNOWN | Attr.USER_DEFINED):
             return text
         if attr & Attr.NORMAL:

@@ -22,7 +22,7 @@ _SPACES = b" \t\n\v\f\r"
 class SpecialTokens:
     """All tokens of a vocabulary that are matched as a whole.
 
-    guarded  id -> text of those that a guard keeps from being matched
+    never_text  texts of those that shape a conversation: control, unknown, and user-defined ones such as <|user|>
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -33,10 +33,10 @@ class SpecialTokens:
         self._all = _Presence(texts)
         self._shown = _Presence({token: text for token, text in texts.items() if token not in hidden})
         self._lstrip, self._rstrip = frozenset(vocabulary.ids(Attr.LSTRIP)), frozenset(vocabulary.ids(Attr.RSTRIP))
-        self.guarded = {token: text for token, text in texts.items() if token in hidden or _is_markup(text)}
+        self.never_text = [text for token, text in texts.items() if token in hidden or _is_markup(text)]
 
     def partition(self, data: bytes, parse_special: bool, guards: Sequence[int] = ()) -> list[bytes | int]:
-        """data as texts and tokens. guards: ascending places that no guarded token may reach across."""
+        """data as texts and tokens. guards: ascending places that no token may reach across."""
         present = (self._all if parse_special else self._shown).tokens(data)
         if not present:
             return [data] if data else []
@@ -50,7 +50,7 @@ class SpecialTokens:
         self, token: int, data: bytes, used: bytearray, guards: Sequence[int]
     ) -> list[tuple[int, int, int]]:
         """(start, end, token) wherever token stands and nothing is used; stripped white space included. Marks used."""
-        text, is_guarded = self._texts[token], token in self.guarded
+        text = self._texts[token]
         found: list[tuple[int, int, int]] = []
         place = data.find(text)
         while place >= 0:
@@ -60,7 +60,7 @@ class SpecialTokens:
                 free = used.find(0, overlap)
                 place = data.find(text, free) if free >= 0 else -1
                 continue
-            if is_guarded and _reaches_across(start, end, guards):
+            if guards and _reaches_across(start, end, guards):
                 place = data.find(text, start + 1)
                 continue
             if token in self._lstrip:

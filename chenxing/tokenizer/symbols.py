@@ -18,7 +18,12 @@ def pack_texts(texts: list[bytes]) -> Arrays:
     return {"symbol.ends": ends, "symbol.texts": np.frombuffer(b"".join(texts), np.uint8)}
 
 
+_MAX_KNOWN = 1 << 16  # there are more than enough texts that are no UTF-8
+
+
 class Symbols:
+    """Numbers of texts and texts of numbers."""
+
     def __init__(self, vocabulary: Vocabulary, arrays: Arrays) -> None:
         self._vocabulary = vocabulary
         self._n_tokens = vocabulary.n
@@ -33,6 +38,8 @@ class Symbols:
         if found is None:
             token = self._vocabulary.find(text)
             found = token if token is not None else self._numbers.get(text, -int.from_bytes(b"\x01" + text))
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
             self._known[text] = found
         return found
 

@@ -1,7 +1,7 @@
 """Unigram vocabularies (tokenizer.ggml.model = t5): of all ways to write a text in tokens, that of the highest score.
 
-Own code: the tokenizers library takes a unigram vocabulary only as JSON (0.5 s for 250,000 tokens at every start), and
-breaks ties and joins unknown characters otherwise.
+Own code: the tokenizers library takes a unigram vocabulary only as JSON or Python objects (for 250,048 tokens 1.6 s of
+CPU time at every start, against 0.02 s here), and has neither user-defined tokens nor llama.cpp's rule for ties.
 
 Source  llama.cpp b11434, src/llama-vocab.cpp: llm_tokenizer_ugm_session::tokenize; Kudo 2018, arXiv:1804.10959
 """

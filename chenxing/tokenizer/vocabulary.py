@@ -30,7 +30,7 @@ class TokenType(IntEnum):
 
 
 class Attr(IntFlag):
-    """llama.cpp's token attributes: a file's token type becomes one of the first six, rules add others."""
+    """llama.cpp's token attributes: a file's token type becomes the one of its name, rules add others."""
 
     UNDEFINED = 0
     UNKNOWN = 1
@@ -43,16 +43,14 @@ class Attr(IntFlag):
     RSTRIP = 256
 
 
-_ATTR_OF_TYPE = np.zeros(256, np.uint16)
-for _type in TokenType:
-    _ATTR_OF_TYPE[_type] = Attr[_type.name]
+_ATTR_OF_TYPE = np.array([Attr[kind.name] for kind in sorted(TokenType)], np.uint16)
 
 
 class Stored(NamedTuple):
     """The arrays of a file's vocabulary as they are in the file."""
 
     tokens: StringArray
-    types: np.ndarray  # i32[n], NORMAL where the file has none
+    types: np.ndarray  # i32[n], NORMAL where the file has none, UNDEFINED for numbers that are no type
     scores: np.ndarray  # f32[n], 0 where the file has none
     merges: StringArray | None
 
@@ -63,6 +61,7 @@ def read_stored(model: GGUF) -> Stored:
     if len(tokens) == 0:
         raise ModelFileError(model.path, f"metadata key '{_KEYS}tokens'", "at least one token", "none")
     types = _numbers(model, "token_type", len(tokens), "i", np.int32, TokenType.NORMAL)
+    types[(types < 0) | (types > max(TokenType))] = TokenType.UNDEFINED
     scores = _numbers(model, "scores", len(tokens), "if", np.float32, 0)
     return Stored(tokens, types, scores, model.get(_KEYS + "merges", StringArray))
 
@@ -117,15 +116,21 @@ class Vocabulary:
     find    text as in the file -> the token of this text, or None
     attrs   u16[n], Attr: may be changed until the tokenizer is made
     scores  f32[n]
-    types   i32[n], as in the file
+    types   i32[n], TokenType as in the file
     """
 
     def __init__(self, stored: Stored, tables: Arrays) -> None:
         self.n = len(stored.tokens)
         self.types, self.scores = stored.types, stored.scores
-        self.attrs = _ATTR_OF_TYPE[np.clip(stored.types, 0, 255)]
+        self.attrs = _ATTR_OF_TYPE[stored.types]
         self._raw, self._headers = stored.tokens.raw, stored.tokens.headers.data
         self.find = TextTable(tables, self.text).find
+
+    def checked(self, token_id: int) -> int:
+        """token_id. Raises TokenizerError if it is out of range."""
+        if not 0 <= token_id < self.n:
+            raise TokenizerError(f"token id {token_id}: expected 0 to {self.n - 1}, the ids of this vocabulary")
+        return token_id
 
     def text(self, token_id: int) -> bytes:
         """The token's text as in the file, for a valid id."""

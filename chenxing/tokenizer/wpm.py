@@ -18,6 +18,7 @@ from chenxing.tokenizer.vocabulary import Vocabulary
 from chenxing.tokenizer.words import WordCache
 
 _WHITESPACE = (b" ", b"\t", b"\n", b"\v", b"\f", b"\r")  # classes of white space
+_MAX_KNOWN = 1 << 16
 _CHINESE = [
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF),
     (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
@@ -32,6 +33,8 @@ class Normalised(dict[int, str]):
         self._categories = classes.categories().tobytes()
 
     def __missing__(self, point: int) -> str:
+        if len(self) >= _MAX_KNOWN:
+            self.clear()
         self[point] = normalised = self._normalise(chr(point))
         return normalised
 

@@ -1,7 +1,7 @@
 """Every architecture in one test: right at every position, and the same bits however the work is cut and shared."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,11 +10,13 @@ import pytest
 from reference.model import Reference
 from reference.toy_file import Shape, Toy
 from reference.toys import FLOAT_TOYS, TOYS, prompt
-from reference.vocabulary import N_VOCAB
 from runner import Runner
 
+from chenxing.errors import UnsupportedModelError
+from chenxing.gguf import open_gguf
 from chenxing.kernels.library import KernelLibrary
 from chenxing.models import ARCHITECTURES
+from chenxing.models.spec import find_architecture
 
 # Largest error of any logit (standard deviation 2 to 3) with exact weights: KV is kept in f16, 2^-12 of every key and
 # value, which measures 0.01 to 0.04. It turns a near tie of experts now and then, and sixty layers amplify it.
@@ -40,7 +42,9 @@ def _packed_weights_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def run(request: pytest.FixtureRequest, tmp_path: Path, library: KernelLibrary) -> Iterator[tuple[Toy, Path, list[Runner]]]:
+def run(
+    request: pytest.FixtureRequest, tmp_path: Path, library: KernelLibrary
+) -> Iterator[tuple[Toy, Path, list[Runner]]]:
     """A toy, its file and the model on 1, 2 and 3 threads."""
     toy = TOYS[request.param]
     path = toy.write(tmp_path)
@@ -96,6 +100,28 @@ def test_long_context(name: str, tmp_path: Path, library: KernelLibrary) -> None
     assert error(whole, path, toy.n_ctx, ids).max() < FLOAT_TOLERANCE
 
 
+def test_llama_with_a_window(tmp_path: Path, library: KernelLibrary) -> None:
+    """As Mistral 7B was trained. llama.cpp runs such files without it, and so does the reference unless it is told."""
+    toy = Toy("window", "llama", Shape(), {"attention.sliding_window": 24})
+    path = toy.write(tmp_path)
+    runner = Runner(path, library, n_ctx=toy.n_ctx)
+    logits = runner.logits(prompt(), [])
+    runner.close()
+    reference = Reference(path)
+    hp = reference.hparams
+    reference.hparams = replace(hp, is_swa=(True,) * hp.n_layer, n_swa=24, rope_swa=hp.rope)
+    assert np.abs(logits - reference.logits(prompt())).max() < FLOAT_TOLERANCE
+
+
+def test_an_unknown_architecture_is_told_what_is_known() -> None:
+    tensors = dict.fromkeys(("token_embd.weight", "blk.0.ssm_in.weight", "blk.1.ssm_in.weight", "blk.0.ssm_d"))
+    with pytest.raises(UnsupportedModelError) as caught:
+        find_architecture(SimpleNamespace(path="m.gguf", architecture="mamba", tensors=tensors))  # type: ignore[arg-type]
+    text = str(caught.value)
+    assert text.startswith("m.gguf: architecture 'mamba' is not supported; known are gemma2, gemma3, granite, llama, ")
+    assert text.endswith("Its layers hold: ssm_d, ssm_in.weight")
+
+
 @dataclass(frozen=True)
 class Biased(Toy):
     """A toy with more tensors, by name and shape."""
@@ -112,10 +138,7 @@ def test_every_optional_tensor(name: str, tmp_path: Path, library: KernelLibrary
     """What an architecture lists as optional is computed with where a file has it; the reference uses all it finds."""
     plain = next(toy for toy in FLOAT_TOYS.values() if toy.architecture == name and not toy.factors)
     arch = ARCHITECTURES[name]
-    file = plain.write(tmp_path)
-    from chenxing.gguf import open_gguf
-
-    optional = [spec for spec in arch.tensors(arch.hparams(open_gguf(file))) if spec.optional]
+    optional = [spec for spec in arch.tensors(arch.hparams(open_gguf(plain.write(tmp_path)))) if spec.optional]
     factors = [spec for spec in optional if spec.name.startswith("rope_f")]
     biases = [(spec.name, spec.shape) for spec in optional if spec.name.endswith(".bias")]
     assert len(factors) in (0, 3) and len(factors) + len(biases) == len(optional)

@@ -41,6 +41,7 @@ def test_join_averages_over_positions() -> None:
 
 
 def test_log_softmax_neither_overflows_nor_loses_small_ones() -> None:
-    log_p = log_softmax(np.array([[1e4, 0.0], [-1e4, -1e4]], dtype=np.float32))
+    log_p, p = log_softmax(np.array([[1e4, 0.0], [-1e4, -1e4]], dtype=np.float32))
     assert np.array_equal(log_p[0], [0.0, -1e4])
     assert np.allclose(log_p[1], -np.log(2.0), atol=1e-12)
+    assert np.array_equal(p, [[1.0, 0.0], [0.5, 0.5]])

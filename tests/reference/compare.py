@@ -58,20 +58,23 @@ def join(parts: Sequence[Comparison]) -> Comparison:
     return Comparison(*(np.concatenate([getattr(part, field) for part in parts]) for field in fields))
 
 
-def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """f64[n, n_vocab]"""
+def log_softmax(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log-probabilities and probabilities, both f64[n, n_vocab]."""
     shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    e = np.exp(shifted)
+    total = e.sum(axis=1, keepdims=True)
+    return shifted - np.log(total), e / total
 
 
 def _compare_rows(reference: np.ndarray, model: np.ndarray, following: np.ndarray) -> Comparison:
-    p, q = log_softmax(reference), log_softmax(model)
+    p, weight = log_softmax(reference)
+    q, _ = log_softmax(model)
     rows = np.arange(len(p))
     best, chosen = p.argmax(axis=1), q.argmax(axis=1)
     followed = rows[: len(following)], following.astype(np.intp)  # nothing follows the last token of all
     difference = p - q
     return Comparison(
-        kl=(np.exp(p) * difference).sum(axis=1),
+        kl=(weight * difference).sum(axis=1),
         log_prob_error=np.abs(difference).max(axis=1),
         gaps=(p[rows, best] - p[rows, chosen])[best != chosen],
         nll=-q[followed],

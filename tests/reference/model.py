@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import gguf
 import numpy as np
 
+from reference.files import GGUFNumbers
 from reference.hparams import Hparams, read_hparams
 from reference.rope import rotate
 
@@ -27,23 +26,16 @@ class Reference:
     """One GGUF file's logits.
 
     dtype: of weights and activations. float64 is exact for all purposes here; float32 halves memory and time for real
-    models, and its error is far below that of 8-bit activations. Norms, softmax and rope are float64 either way.
+    models, and its error is far below that of 8-bit activations. Norms and rope are float64 either way.
     n_ctx: the context that a runtime is set to; it chooses between LongRoPE's short and long factors, nothing else.
     """
 
     def __init__(self, path: Path, *, dtype: type = np.float64, n_ctx: int = 256) -> None:
-        reader = gguf.GGUFReader(path)
-        self.metadata: dict[str, Any] = {
-            name: field.contents()
-            for name, field in reader.fields.items()
-            if not name.startswith(("tokenizer.", "GGUF."))
-        }
-        self.hparams: Hparams = read_hparams(self.metadata)
+        file = GGUFNumbers(path)
+        self.hparams: Hparams = read_hparams(file.metadata)
         self.n_ctx = n_ctx
         self._dtype = dtype
-        self.tensors = {
-            t.name: gguf.quants.dequantize(t.data, t.tensor_type).astype(dtype, copy=False) for t in reader.tensors
-        }
+        self.tensors = {name: tensor.astype(dtype, copy=False) for name, tensor in file.tensors()}
 
     def logits(self, ids: Sequence[int]) -> np.ndarray:
         """dtype[len(ids), n_vocab]: row i is the next token's logits after ids[: i + 1]."""
@@ -75,9 +67,9 @@ class Reference:
         out = np.empty_like(q)
         for head in range(hp.n_head):
             kv = head // (hp.n_head // hp.n_head_kv)
-            scores = (q[:, head] @ k[:, kv].T).astype(np.float64) * hp.attention_scale  # [query, key]
+            scores = q[:, head] @ k[:, kv].T * self._dtype(hp.attention_scale)  # [query, key]
             scores = _softcap(scores, hp.attn_softcap)
-            out[:, head] = _softmax(np.where(seen, scores, -np.inf)).astype(self._dtype) @ v[:, kv]
+            out[:, head] = _softmax(np.where(seen, scores, self._dtype(-np.inf))) @ v[:, kv]
         return self._linear(out.reshape(len(x), -1), f"{blk}.attn_output")
 
     def _qkv(self, x: np.ndarray, blk: str) -> list[np.ndarray]:

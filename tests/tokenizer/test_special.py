@@ -64,11 +64,11 @@ def test_no_tokens_and_no_text() -> None:
     assert special.partition(b"", True) == []
 
 
-def test_guards_hold_back_what_shapes_the_conversation() -> None:
+def test_no_token_reaches_across_a_guard() -> None:
     special = SpecialTokens(
         _vocabulary({b"<e>": Attr.CONTROL, b"<|u|>": Attr.USER_DEFINED, b"\n\n": Attr.USER_DEFINED})
     )
     assert special.partition(b"<e><e>", True, [1]) == [b"<e>", 0]
     assert special.partition(b"<e><e>", True, [0, 3, 6]) == [0, 0]
-    assert special.partition(b"<|u|>\n\n", False, [2, 6]) == [b"<|u|>", 2]
-    assert special.partition(b"<|u|>\n\n", False, []) == [1, 2]
+    assert special.partition(b"<|u|>\n\n", False, [2]) == [b"<|u|>", 2]
+    assert special.partition(b"<|u|>\n\n", False, [5, 6]) == [1, b"\n\n"]

@@ -36,8 +36,10 @@ def test_a_guard_may_stand_anywhere_in_a_special_text(load) -> None:
 def test_guards_do_not_change_other_text(load) -> None:
     tokenizer = load("bpe")
     text = "def f():\n    <tool_call>  the star"
-    guarded = GUARD + text[:10] + GUARD * 2 + text[10:17] + GUARD + text[17:]  # also inside the user-defined token
+    guarded = GUARD + text[:3] + GUARD * 2 + text[3:-2] + GUARD + text[-2:]
     assert tokenizer.encode(guarded, parse_special=True, guard=GUARD) == tokenizer.encode(text, parse_special=True)
+    guarded = text.replace("tool", f"to{GUARD}ol")
+    assert tokenizer.find("<tool_call>") not in tokenizer.encode(guarded, parse_special=True, guard=GUARD)
 
 
 def test_guarded_text_makes_no_control_token_by_merging(load) -> None:
@@ -49,7 +51,7 @@ def test_guarded_text_makes_no_control_token_by_merging(load) -> None:
     assert tokenizer.join(ids) == b"<s>"
 
 
-def test_user_defined_markup_can_be_guarded_and_text_cannot(load) -> None:
+def test_special_texts_are_those_that_are_never_text(load) -> None:
     texts = load("bpe").special_texts
     assert {"<|im_start|>", "<|unk|>", "<|user|>"} <= set(texts)
     assert not {"<tool_call>", "  ", "the"} & set(texts)

@@ -38,6 +38,18 @@ def test_missing_keys(load, key: str) -> None:
         load("bpe", **{key: None})
 
 
+def test_kimi_k2_needs_no_merges(load) -> None:
+    tokenizer = load("bpe", pre="kimi-k2", merges=None)
+    assert tokenizer.encode("the") == [tokenizer.find(letter) for letter in "the"]
+
+
+def test_types_that_are_none(load) -> None:
+    n = load("spm").n_vocab
+    tokenizer = load("spm", token_type=np.array([7, -1, 300] + [1] * (n - 3), np.int32))
+    assert [tokenizer.token_type(token).name for token in range(4)] == ["UNDEFINED"] * 3 + ["NORMAL"]
+    assert tokenizer.token_bytes(0) == b""
+
+
 @pytest.mark.parametrize(("key", "value"), [
     ("token_type", np.ones(7, np.int32)),
     ("token_type", np.ones(5000, np.float32)),

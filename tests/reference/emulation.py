@@ -1,0 +1,97 @@
+"""VNNI on machines without it: the same kernels with the intrinsics of kernels/simd_dot.py spelled out in plain IR.
+
+What is tested so is everything but the instructions themselves: offsets of signed weights, cuts into 512 or 256 bits,
+groups of eight rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from typing import Any
+from unittest.mock import patch
+
+import llvmlite.binding as ll
+from llvmlite import ir
+
+from chenxing.kernels.isa import ISA, ISAS, supported
+from chenxing.kernels.objects import Loader
+
+_I8, _I16, _I32 = ir.IntType(8), ir.IntType(16), ir.IntType(32)
+_BEST = supported(ll.get_host_cpu_features())[0]
+
+
+def _emulated(name: str) -> ISA:
+    """An instruction set's lowering with the features of this machine's best."""
+    return replace(ISAS[name], name=f"{name} emulated", fma=_BEST.fma, f16c=_BEST.f16c, features=_BEST.features)
+
+
+EMULATED = [_emulated("avx512vnni"), _emulated("avxvnni")]
+
+
+@cache
+def _loader() -> Loader:
+    return Loader()
+
+
+@cache
+def compiled(reference: str, isa: ISA) -> int:
+    """Address of a kernel, compiled in this process."""
+    from chenxing.kernels.compile import compile_kernel, configure
+
+    with _spelled_out():
+        configure(isa)
+        return _loader().load(compile_kernel(reference, isa))
+
+
+@contextmanager
+def _spelled_out() -> Iterator[None]:
+    from chenxing.kernels import simd, simd_dot
+
+    def call(b: Any, name: str, ret: ir.Type, *args: Any) -> Any:
+        for part, build in _BUILDERS.items():
+            if part in name:
+                return build(b, *args)
+        return simd.call(b, name, ret, *args)
+
+    with patch.object(simd_dot, "call", call):
+        yield
+
+
+def _widened(b: Any, v: Any, extend: Callable) -> Any:
+    return extend(v, ir.VectorType(_I32, v.type.count))
+
+
+def _sums_of(b: Any, v: Any, n: int) -> Any:
+    """i32 vector -> sums of every n neighbours."""
+    undefined = ir.Constant(v.type, ir.Undefined)
+    total = None
+    for i in range(n):
+        lanes = list(range(i, v.type.count, n))
+        part = b.shuffle_vector(v, undefined, ir.Constant(ir.VectorType(_I32, len(lanes)), lanes))
+        total = part if total is None else b.add(total, part)
+    return total
+
+
+def _vpdpbusd(b: Any, acc: Any, u: Any, s: Any) -> Any:
+    u, s = (b.bitcast(v, ir.VectorType(_I8, acc.type.count * 4)) for v in (u, s))
+    products = b.mul(_widened(b, u, b.zext), _widened(b, s, b.sext))
+    return b.add(acc, _sums_of(b, products, 4))
+
+
+def _vpmaddwd(b: Any, x: Any, y: Any) -> Any:
+    return _sums_of(b, b.mul(_widened(b, x, b.sext), _widened(b, y, b.sext)), 2)
+
+
+def _vpshufb(b: Any, values: Any, index: Any) -> Any:
+    out = ir.Constant(values.type, [0] * values.type.count)
+    for i in range(values.type.count):
+        low = b.and_(b.extract_element(index, _I32(i)), _I8(15))
+        at = b.add(b.zext(low, _I32), _I32(i // 16 * 16))
+        out = b.insert_element(out, b.extract_element(values, at), _I32(i))
+    return out
+
+
+_BUILDERS = {"vpdpbusd": _vpdpbusd, "pmaddw.d": _vpmaddwd, "pmadd.wd": _vpmaddwd, "pshuf.b": _vpshufb}

@@ -1,0 +1,35 @@
+"""Every example runs as it stands and prints something sensible."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+pytestmark = [pytest.mark.model, pytest.mark.slow]
+
+
+def run(name: str) -> str:
+    path = next(p for p in EXAMPLES if p.name == name)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, encoding="utf-8", timeout=500)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_complete():
+    assert run("complete.py").startswith(" Paris")
+
+
+def test_chat_reuses_what_the_first_answer_computed():
+    reused = [line for line in run("chat.py").splitlines() if line.startswith("[")]
+    assert len(reused) == 2 and reused[0].startswith("[0 of ") and not reused[1].startswith("[0 of ")
+
+
+def test_surprise():
+    lines = run("surprise.py").splitlines()
+    assert len(lines) > 8 and all(" bits  " in line for line in lines)
+
+
+def test_none_is_left_out():
+    assert [p.name for p in EXAMPLES] == ["chat.py", "complete.py", "surprise.py"]
