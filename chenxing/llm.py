@@ -1,10 +1,10 @@
 """The public Python API: a model that is loaded once and answers.
 
-    from chenxing import LLM
+from chenxing import LLM
 
-    llm = LLM.load("smollm2")
-    for piece in llm.stream("Why is the sky blue?"):
-        print(piece, end="", flush=True)
+llm = LLM.load("smollm2")
+for piece in llm.stream("Why is the sky blue?"):
+    print(piece, end="", flush=True)
 """
 
 from collections.abc import Callable, Sequence

@@ -13,7 +13,6 @@ pages must be finite from the start. Tiles of rows share loads and change no row
 Source  Dao 2022 (FlashAttention), Ainslie 2023 (GQA), Kwon 2023 (paged KV).
 """
 
-
 from chenxing.kernels import layout as L
 from chenxing.kernels import simd as v
 from chenxing.kernels.attention_layout import MAX_TILE, TASK_WORDS

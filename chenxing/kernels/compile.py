@@ -38,9 +38,7 @@ def _features(isa: ISA) -> str:
 def target_machine(isa: ISA) -> ll.TargetMachine:
     """Absolute 64-bit addresses: the loader may put an object's code and constants further apart than 2 GiB."""
     target = ll.Target.from_default_triple()
-    return target.create_target_machine(
-        cpu="x86-64", features=_features(isa), opt=3, reloc="static", codemodel="large"
-    )
+    return target.create_target_machine(cpu="x86-64", features=_features(isa), opt=3, reloc="static", codemodel="large")
 
 
 def configure(isa: ISA) -> None:
@@ -97,7 +95,9 @@ def compile_kernel(reference: str, isa: ISA) -> bytes:
             g.linkage = "internal"
     module.verify()
     options = ll.create_pipeline_tuning_options(speed_level=3)
-    ll.create_pass_builder(machine, options).getModulePassManager().run(module, ll.create_pass_builder(machine, options))
+    ll.create_pass_builder(machine, options).getModulePassManager().run(
+        module, ll.create_pass_builder(machine, options)
+    )
     return machine.emit_object(module)
 
 

@@ -1,14 +1,12 @@
 """exp, tanh and the activations built on them, and sin and cos: our own polynomials, never libm (law L3).
 
 Only additions, multiplications, fma and integer shifts: the same bits on every machine with IEEE arithmetic.
-Error bounds (tested): exp2 and exp below 1 ulp, tanh below 2 and silu below 4, sincos 1e-13
-absolute for |x| < 2^20.
-Source  exp: Cody and Waite range reduction, own minimax polynomials (least squares with Lawson's weights); sincos: Taylor
-polynomials on [-pi/4, pi/4], whose truncation is below f64's rounding at degrees 17 and 16.
+Error bounds (tested): exp2 and exp below 1 ulp, tanh below 2 and silu below 4, sincos 1e-13 absolute for |x| < 2^20.
+Source  exp: Cody and Waite range reduction, own minimax polynomials (least squares with Lawson's weights); sincos:
+Taylor polynomials on [-pi/4, pi/4], whose truncation is below f64's rounding at degrees 17 and 16.
 """
 
 from typing import Any
-
 
 from chenxing.kernels import simd as v
 from chenxing.kernels.simd import const, f32x16, i32x16, kernel_inline, op
@@ -135,5 +133,3 @@ def sincos(x):
     if q == 2:
         return -s, -c
     return -c, s
-
-

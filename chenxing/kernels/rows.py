@@ -5,7 +5,6 @@ A chunk is one row. As a prologue every thread makes all rows in its own scratch
 tid * EACH when the step has at most EACH_ROWS rows.
 """
 
-
 from chenxing.kernels import layout as L
 from chenxing.kernels import simd as v
 from chenxing.kernels.maths import gelu, silu, softcap

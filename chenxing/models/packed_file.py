@@ -100,7 +100,7 @@ def _map(path: Path, key: str) -> PackedFile | None:
     if index is None:
         return None
     for offset, n_bytes, digest in index.values():
-        if xxhash.xxh3_64_intdigest(data[offset : offset + n_bytes]) != digest:
+        if xxhash.xxh3_64_intdigest(data[offset : offset + n_bytes].data) != digest:
             return None
     return PackedFile(data, {name: (offset, n) for name, (offset, n, _) in index.items()})
 
@@ -132,7 +132,7 @@ def _write(path: Path, key: str, model: GGUF, specs: list[TensorSpec], report: P
                 offset = f.tell()
                 f.write(packed.data)
                 f.write(bytes(-len(packed) % ALIGN))
-                tensors[spec.name] = (offset, len(packed), xxhash.xxh3_64_intdigest(packed))
+                tensors[spec.name] = (offset, len(packed), xxhash.xxh3_64_intdigest(packed.data))
                 report("pack weights", (i + 1) / len(specs))
             f.write(bytes(TAIL))
             text = json.dumps({"key": key, "tensors": tensors, "end": f.tell()}).encode()

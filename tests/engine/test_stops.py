@@ -1,5 +1,7 @@
 """Stop strings never leak, wherever the text is cut, and hold nothing back for longer than needed."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ def test_any_cut_gives_the_text_before_the_first_stop(stops):
     for _ in range(2000):
         text = "".join(rng.choice(letters, rng.integers(1, 24)))
         cuts = sorted(set(rng.integers(0, len(text) + 1, rng.integers(0, 6)).tolist()) | {0, len(text)})
-        pieces = [text[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+        pieces = [text[a:b] for a, b in pairwise(cuts)]
         # the first stop to be complete wins; of those complete at once, the one that began first
         ends = [(i, s) for i in range(len(text) + 1) for s in stops if text[:i].endswith(s)]
         out, stopped = run(stops, pieces)

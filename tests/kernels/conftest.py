@@ -43,5 +43,3 @@ def compiler() -> Compiler:
 def isa(request: pytest.FixtureRequest) -> ISA:
     """Every instruction set of this machine in turn."""
     return request.param
-
-

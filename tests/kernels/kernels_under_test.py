@@ -55,7 +55,7 @@ def apply_f16():
 
 
 def add_chunk():
-    """(args, chunk, tid): args is an i64 array's address, a stride in words and a value: array[chunk * stride] += value.
+    """(args, chunk, tid): args is the address of an i64 array, a stride in words, a value: array[chunk * stride] += it.
 
     Not atomic: a chunk that ran twice, or beside itself, is seen in the sum.
     """

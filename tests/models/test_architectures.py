@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from reference.model import Reference
 from reference.toy_file import Shape, Toy
-from reference.toys import FLOAT_TOYS, TOYS, prompt
+from reference.toys import FLOAT_TOYS, GEMMA2, LONGROPE, LONGROPE_FACTORS, OLMO3, TOYS, YARN, prompt
 from runner import Runner
 
 from chenxing.errors import UnsupportedModelError
@@ -98,6 +98,36 @@ def test_long_context(name: str, tmp_path: Path, library: KernelLibrary) -> None
     assert same(runner.logits(ids, [250, 13, 249, 1, 100, 200, 200]), whole)
     runner.close()
     assert error(whole, path, toy.n_ctx, ids).max() < FLOAT_TOLERANCE
+
+
+WINDOWS = {"attention.sliding_window": 24, "attention.sliding_window_pattern": [False, True, True, False]}
+OTHER_KEYS: dict[str, Toy] = {
+    toy.name: toy
+    for toy in (
+        Toy("gemma2-defaults", "gemma2", Shape(), {}, tied=True),
+        Toy("gemma2-base-in-windows", "gemma2", Shape(), {**GEMMA2, "rope.freq_base_swa": 500.0}, tied=True),
+        Toy("gemma2-pattern", "gemma2", Shape(), {**GEMMA2, **WINDOWS}, tied=True),
+        Toy("gemma3-base-in-windows", "gemma3", Shape(), {**WINDOWS, "rope.freq_base_swa": 500.0}, tied=True),
+        Toy("gemma3-cap", "gemma3", Shape(), {**WINDOWS, "final_logit_softcapping": 6.0}, tied=True),
+        Toy("granite-defaults", "granite", Shape(), {"logit_scale": 1.3}),
+        Toy("olmo3-pattern", "olmo2", Shape(), {**OLMO3, **WINDOWS}),
+        Toy("llama-partial", "llama", Shape(), {"rope.dimension_count": 24}),
+        Toy("llama-longrope", "llama", Shape(), LONGROPE, factors=LONGROPE_FACTORS, n_ctx=512),
+        Toy("llama-old-scale", "llama", Shape(), {"rope.scale_linear": 4.0}),
+        Toy("qwen2-unscaled", "qwen2", Shape(), {"rope.scaling.type": "none", "rope.scaling.factor": 4.0}),
+        Toy("qwen3-yarn-factor", "qwen3", Shape(), {**YARN, "rope.scaling.attn_factor": 1.3}),
+    )
+}
+
+
+@pytest.mark.parametrize("name", OTHER_KEYS)
+def test_keys_that_no_toy_has(name: str, tmp_path: Path, library: KernelLibrary) -> None:
+    toy = OTHER_KEYS[name]
+    path = toy.write(tmp_path)
+    runner = Runner(path, library, n_ctx=toy.n_ctx)
+    logits = runner.logits(prompt(), [])
+    runner.close()
+    assert error(logits, path, toy.n_ctx, prompt()).max() < FLOAT_TOLERANCE
 
 
 def test_llama_with_a_window(tmp_path: Path, library: KernelLibrary) -> None:

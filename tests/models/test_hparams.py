@@ -94,10 +94,17 @@ def test_experts_are_counted(tmp_path: Path) -> None:
     hp = read_model(toy(tmp_path, "qwen3moe", {"expert_feed_forward_length": 64}, EXPERTS))
     assert (hp.extra["n_expert"], hp.extra["n_expert_used"], hp.extra["n_ff"]) == (4, 2, 64)
     assert read_model(toy(tmp_path, "qwen3moe", {}, EXPERTS)).extra["n_ff"] == 16  # half of 32: two are used
-    with pytest.raises(ModelFileError, match=r"expert_used_count: expected 1 to 4 experts, found 5"):
-        read_model(toy(tmp_path, "llama", {"expert_used_count": 5}, EXPERTS))
+    for n in (0, 5):
+        with pytest.raises(ModelFileError, match=f"expert_used_count: expected 1 to 4 experts, found {n}"):
+            read_model(toy(tmp_path, "llama", {"expert_used_count": n}, EXPERTS))
     with pytest.raises(ModelFileError, match=r"expert_count: expected at least one expert"):
         read_model(toy(tmp_path, "qwen3moe", {}))
+
+
+def test_gemma2s_default_caps(tmp_path: Path) -> None:
+    """That of scores is too wide to show in a toy's logits."""
+    extra = read_model(toy(tmp_path, "gemma2", {})).extra
+    assert (extra["attn_softcap"], extra["final_softcap"]) == (50.0, 30.0)
 
 
 def test_granite_cannot_divide_logits_by_nothing(tmp_path: Path) -> None:

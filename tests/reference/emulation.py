@@ -86,11 +86,13 @@ def _vpmaddwd(b: Any, x: Any, y: Any) -> Any:
 
 
 def _vpshufb(b: Any, values: Any, index: Any) -> Any:
-    out = ir.Constant(values.type, [0] * values.type.count)
-    for i in range(values.type.count):
-        low = b.and_(b.extract_element(index, _I32(i)), _I8(15))
-        at = b.add(b.zext(low, _I32), _I32(i // 16 * 16))
-        out = b.insert_element(out, b.extract_element(values, at), _I32(i))
+    """Of every 16 bytes, those that index (0..15) names."""
+    n = values.type.count
+    out = values
+    for i in range(16):
+        lanes = ir.Constant(ir.VectorType(_I32, n), [lane // 16 * 16 + i for lane in range(n)])
+        here = b.icmp_signed("==", index, ir.Constant(index.type, [i] * n))
+        out = b.select(here, b.shuffle_vector(values, values, lanes), out)
     return out
 
 
