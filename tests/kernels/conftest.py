@@ -27,11 +27,13 @@ class Compiler:
         configure(isa)
         return self._loader.load(compile_kernel(reference, isa))
 
-    def call(self, reference: str, isa: ISA, *args: object, chunk: int = 0) -> None:
-        """Run one chunk; arrays among the arguments are passed as their addresses."""
+    def call(self, reference: str, isa: ISA, *args: object, n_chunks: int = 1) -> None:
+        """Run all chunks; arrays among the arguments are passed as their addresses."""
         words = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in args]
         table = np.array(words, np.int64)
-        _KERNEL(self.address(reference, isa))(table.ctypes.data, chunk, 0)
+        kernel, at = _KERNEL(self.address(reference, isa)), table.ctypes.data
+        for chunk in range(n_chunks):
+            kernel(at, chunk, 0)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,8 @@ from reference.native import call
 from chenxing.kernels.isa import ISA, supported
 from chenxing.kernels.memory import address, aligned
 
+pytestmark = pytest.mark.slow  # it compiles, in this process
+
 ALL = [*supported(ll.get_host_cpu_features()), *EMULATED]
 VALUES = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8)
 
@@ -38,7 +40,7 @@ def activations(kind: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["random", "largest"])
-@pytest.mark.parametrize("largest", [3, 7, 15, 31, 63, 128])
+@pytest.mark.parametrize("largest", [15, 31, 63, 128])  # 8, 4, 2 and 1 products fit in an i16
 def test_dot_unsigned(every_isa: ISA, largest: int, kind: str) -> None:
     """With all weights at their largest and all activations at +-127, sums that do not fit in i16 would show."""
     w, out, x = aligned((8, 64)), aligned((2, 16), np.int32), activations(kind)
