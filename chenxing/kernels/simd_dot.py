@@ -200,17 +200,6 @@ def dot_pairs(typingctx: Any, acc: Any, pairs: Any, x: Any, stride: Any) -> Any:
     return group_op(build)(typingctx, acc, pairs, x, stride)
 
 
-@intrinsic
-def minus_sums(typingctx: Any, acc: Any, offset: Any, sums: Any, stride: Any) -> Any:
-    """acc[t] -= offset * (the i16 at sums + t * stride): takes back an offset of weights that were stored unsigned."""
-
-    def build(b: Any, t: int, acc: Any, offset: Any, sums: Any, stride: Any) -> Any:
-        total = b.sext(load(b, at(b, sums, stride, t), I16), I32)
-        return b.sub(acc, splat(b, b.mul(total, b.trunc(offset, I32)), i32x16.ll))
-
-    return group_op(build)(typingctx, acc, types.int64, sums, stride)
-
-
 pair = op(
     i32x16, (i32x16, i32x16), lambda b, lo, hi: b.or_(b.and_(lo, const(lo.type, 0xFFFF)), b.shl(hi, const(hi.type, 16)))
 )
@@ -294,11 +283,6 @@ def fields(width: int, n: int) -> Any:
         return ty(u8x64), cg
 
     return split
-
-
-def bits_to(source: int, mask: int, target: int) -> Any:
-    """An operation (v, high): v | (high's bits `mask` at bit `source`, moved to bit `target`)."""
-    return op(u8x64, (u8x64, u8x64), lambda b, v, high: b.or_(v, _moved(b, high, source, mask, target)))
 
 
 def put_fields(width: int, first: int, target: int) -> Any:

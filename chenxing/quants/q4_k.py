@@ -28,7 +28,7 @@ def tile(n: int):
     from chenxing.kernels import simd_dot as dot
 
     zeros, izeros, dots = v.zeros_f32(n), v.zeros_i32(n), dot.dot_unsigned(8, 15)
-    lo, hi = dot.bits_at(0, 15), dot.bits_at(4, 15)
+    ld, lo, hi = dot.vectors(8), dot.bits_at(0, 15), dot.bits_at(4, 15)
 
     @v.kernel_inline
     def q4_k(w, x, stride, n_blocks):
@@ -37,15 +37,12 @@ def tile(n: int):
             total = izeros()
             minima = izeros()
             for g in range(4):
-                q = w + 320 + g * 512
                 for line in range(0, 592, 64):
                     v.prefetch(w + 8192 + g * 592 + line)
-                a, b, c, d = v.ld_u8x64(q), v.ld_u8x64(q + 64), v.ld_u8x64(q + 128), v.ld_u8x64(q + 192)
-                e, f, h, i = v.ld_u8x64(q + 256), v.ld_u8x64(q + 320), v.ld_u8x64(q + 384), v.ld_u8x64(q + 448)
-                xs = x + g * 64
-                sums = dots(izeros(), (lo(a), lo(b), lo(c), lo(d), lo(e), lo(f), lo(h), lo(i)), xs, stride)
+                q = ld(w + 320 + g * 512)
+                sums = dots(izeros(), lo(q), x + g * 64, stride)
                 total = v.mul_add(total, sums, v.ld_u8x16(w + 64 + g * 32))
-                sums = dots(izeros(), (hi(a), hi(b), hi(c), hi(d), hi(e), hi(f), hi(h), hi(i)), xs + 32, stride)
+                sums = dots(izeros(), hi(q), x + g * 64 + 32, stride)
                 total = v.mul_add(total, sums, v.ld_u8x16(w + 80 + g * 32))
                 for s in range(2):
                     m = v.ld_u8x16(w + 192 + g * 32 + s * 16)

@@ -7,7 +7,8 @@ from chenxing.kernels import simd as v
 from chenxing.kernels import simd_dot as dot
 
 put_i32 = v.op(v.void, (v.i64, v.i32x16), v.store)
-put_two, put_three, put_four = v.store_group(2), v.store_group(3), v.store_group(4)
+put_u8 = v.op(v.void, (v.i64, v.u8x64), v.store)
+put_two, put_four = v.store_group(2), v.store_group(4)
 
 
 def unsigned(largest):
@@ -45,42 +46,40 @@ def offset(value):
 
 
 def pairs():
-    """(args): pairs i8[16, 2], x i16[2, 4], nibbles u8[16, 2], out i32[9, 16]: dot_pairs, minus_sums from there on (two
-    rows each), even, odd, low and high nibbles as pairs, pair(even, odd)."""
+    """(args): pairs i8[16, 2], x i16[2, 4], nibbles u8[16, 2], out i32[7, 16]: dot_pairs (two rows), even, odd, low and
+    high nibbles as pairs, pair(even, odd)."""
     zeros, low, high = v.zeros_i32(2), dot.ld_bits_pairs(0, 15), dot.ld_bits_pairs(4, 15)
 
     def run(args, chunk, tid):
         both = dot.ld_i8_pairs(v.ld_i64(args))
         x = v.ld_i64(args + 8)
         out = v.ld_i64(args + 24)
-        total = dot.dot_pairs(zeros(), both, x, 8)
-        put_two(out, 64, total)
-        put_two(out + 128, 64, dot.minus_sums(total, 32, x, 8))
-        put_i32(out + 256, dot.even(both))
-        put_i32(out + 320, dot.odd(both))
-        put_i32(out + 384, low(v.ld_i64(args + 16)))
-        put_i32(out + 448, high(v.ld_i64(args + 16)))
-        put_i32(out + 512, dot.pair(dot.even(both), dot.odd(both)))
+        put_two(out, 64, dot.dot_pairs(zeros(), both, x, 8))
+        put_i32(out + 128, dot.even(both))
+        put_i32(out + 192, dot.odd(both))
+        put_i32(out + 256, low(v.ld_i64(args + 16)))
+        put_i32(out + 320, high(v.ld_i64(args + 16)))
+        put_i32(out + 384, dot.pair(dot.even(both), dot.odd(both)))
 
     return run
 
 
 def byte_fields():
-    """(args): u8[4, 64], out u8[21, 64]: see test_simd_dot.py."""
+    """(args): u8[4, 64], out u8[19, 64]: see test_simd_dot.py."""
     ld, single, top = dot.vectors(4), dot.bits_at(3, 7), dot.bits_at(4, 15)
     crumbs, nibbles = dot.fields(2, 4), dot.fields(4, 2)
-    bits, high, low = dot.put_fields(1, 4, 2), dot.bits_to(2, 3, 4), dot.bits_to(6, 3, 2)
+    bits = dot.put_fields(1, 4, 2)
     table = dot.lookup((-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113))
 
     def run(args, chunk, tid):
         src, out = v.ld_i64(args), v.ld_i64(args + 8)
         q = ld(src)
         first = v.ld_u8x64(src)
-        put_three(out, 64, (single(first), high(single(first), v.ld_u8x64(src + 64)), low(first, v.ld_u8x64(src + 64))))
-        put_four(out + 192, 64, top(q))
-        put_four(out + 448, 64, crumbs(first))
-        put_two(out + 704, 64, nibbles(first))
-        put_four(out + 832, 64, bits(crumbs(first), v.ld_u8x64(src + 64)))
-        put_four(out + 1088, 64, table(top(q)))
+        put_u8(out, single(first))
+        put_four(out + 64, 64, top(q))
+        put_four(out + 320, 64, crumbs(first))
+        put_two(out + 576, 64, nibbles(first))
+        put_four(out + 704, 64, bits(crumbs(first), v.ld_u8x64(src + 64)))
+        put_four(out + 960, 64, table(top(q)))
 
     return run

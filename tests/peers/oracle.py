@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 GGML_TYPE = {"f32": 0, "f16": 1}
 FLASH_ATTN = {"auto": -1, "off": 0, "on": 1}
@@ -61,10 +62,12 @@ def _silent(level: int, text: bytes, user_data: int) -> None:
 
 
 def _library() -> ctypes.CDLL:
-    """The extension as a C library. AttributeError if this platform's wheel hides the C API."""
+    """The extension as a C library. Skips the test that asks where a platform's wheel hides the C API."""
     import xllamacpp
 
     lib = ctypes.CDLL(xllamacpp.xllamacpp.__file__)
+    if not hasattr(lib, "llama_decode"):
+        pytest.skip("this xllamacpp does not export llama.cpp's C API")
     for name, result, arguments in (
         ("llama_model_default_params", _ModelParams, []),
         ("llama_context_default_params", _ContextParams, []),

@@ -3,8 +3,6 @@
 `pytest -s tests/peers/test_quality.py` prints the figures.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,33 +23,33 @@ TEXT = Path(__file__).parents[1] / "data" / "quality.txt"
 N_CHUNKS, CHUNK, N_CTX = 3, 672, 768
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Both against the float32 reference on the same tokens; llama.cpp as its users run it."""
+# one test a model, not one a figure: a parallel run that spread them would repeat minutes of work for each
+@pytest.mark.parametrize("model", ["smollm2_path", "gemma3_path"])
+def test_as_good_as_llama_cpp(model: str, request: pytest.FixtureRequest) -> None:
+    path: Path = request.getfixturevalue(model)
+    ours, theirs = measure(path)
+    print(f"\n{path.name}, {len(ours.kl)} positions")
+    print(describe("ours", ours))
+    print(describe("llama.cpp", theirs))
+    assert len(ours.kl) >= 2000
+    assert ours.kl.mean() <= 1.1 * theirs.kl.mean()
+    assert abs(ours.perplexity / theirs.perplexity - 1.0) < 0.005
+    # Other top tokens only at near ties: the reference prefers its own by less than a nat, and over all of them by no
+    # more than llama.cpp's. A quarter of slack: some hundred accidents of rounding sum to that within two deviations.
+    assert ours.gaps.max(initial=0.0) < 1.0
+    assert ours.gaps.sum() <= 1.25 * theirs.gaps.sum()
 
-    ours: Comparison
-    theirs: Comparison
 
-
-@pytest.fixture(scope="module", params=["smollm2_path", "gemma3_path"])
-def measured(request: pytest.FixtureRequest) -> Iterator[Measured]:
-    path: Path = request.getfixturevalue(request.param)
+def measure(path: Path) -> tuple[Comparison, Comparison]:
+    """Ours and llama.cpp's, as its users run it, against the float32 reference on the same tokens."""
     reference = Reference(path, dtype=np.float32, n_ctx=N_CTX)
     ours, theirs = [], []
-    llm = LLM.load(path, n_ctx=N_CTX)
-    try:
-        with LlamaCpp(path, n_ctx=N_CTX) as oracle:
-            for ids in chunks(oracle):
-                truth = reference.logits(ids)
-                ours.append(compare(truth, llm.logits(ids), ids))
-                theirs.append(compare(truth, oracle.logits(ids), ids))
-    finally:
-        llm.close()
-    result = Measured(join(ours), join(theirs))
-    print(f"\n{path.name}, {len(result.ours.kl)} positions")
-    print(describe("ours", result.ours))
-    print(describe("llama.cpp", result.theirs))
-    yield result
+    with LLM.load(path, n_ctx=N_CTX) as llm, LlamaCpp(path, n_ctx=N_CTX) as oracle:
+        for ids in chunks(oracle):
+            truth = reference.logits(ids)
+            ours.append(compare(truth, llm.logits(ids), ids))
+            theirs.append(compare(truth, oracle.logits(ids), ids))
+    return join(ours), join(theirs)
 
 
 def chunks(oracle: LlamaCpp) -> list[list[int]]:
@@ -66,24 +64,7 @@ def chunks(oracle: LlamaCpp) -> list[list[int]]:
 def describe(name: str, c: Comparison) -> str:
     return (
         f"  {name:10} KL mean {c.kl.mean():.3e} median {np.median(c.kl):.3e} max {c.kl.max():.3e}"
+        f"  log-prob error mean {c.log_prob_error.mean():.3f} max {c.log_prob_error.max():.3f}"
         f"  perplexity {c.perplexity:.4f} (reference {c.reference_perplexity:.4f})"
         f"  top-1 {c.top1_agreement:.4f}, gaps up to {c.gaps.max(initial=0.0):.3f} nats, {c.gaps.sum():.2f} together"
     )
-
-
-def test_no_further_from_the_truth_than_llama_cpp(measured: Measured) -> None:
-    assert len(measured.ours.kl) >= 2000
-    assert measured.ours.kl.mean() <= 1.1 * measured.theirs.kl.mean()
-
-
-def test_perplexity(measured: Measured) -> None:
-    assert abs(measured.ours.perplexity / measured.theirs.perplexity - 1.0) < 0.005
-
-
-def test_other_top_tokens_only_at_near_ties(measured: Measured) -> None:
-    """Near: the reference prefers its own by less than a nat, and by no more than llama.cpp's over all of them.
-
-    A quarter of slack: some hundred disagreements, each an accident of rounding, sum to that within two deviations.
-    """
-    assert measured.ours.gaps.max(initial=0.0) < 1.0
-    assert measured.ours.gaps.sum() <= 1.25 * measured.theirs.gaps.sum()
