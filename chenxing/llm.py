@@ -70,10 +70,10 @@ class LLM:
         Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError.
         """
         gguf = open_gguf(hub.resolve(str(model), on_progress=on_progress))
-        hp = read_model(gguf)
-        n_ctx = hp.n_ctx_train if n_ctx is None or n_ctx == 0 else n_ctx
-        if n_ctx < 1:
-            raise UsageError(f"n_ctx: expected at least 1, found {n_ctx}")
+        if n_ctx is not None and n_ctx < 0:
+            raise UsageError(f"n_ctx: expected at least 1, or 0 for the model's own, found {n_ctx}")
+        hp = read_model(gguf, n_ctx)
+        n_ctx = n_ctx or hp.n_ctx_train
         n_threads = n_threads or settings().threads or physical_cores()
         if not 1 <= n_threads <= 256:
             raise UsageError(f"n_threads: expected 1 to 256, found {n_threads}")

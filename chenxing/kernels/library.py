@@ -97,21 +97,28 @@ class KernelLibrary:
             return
         jobs = [{r: str(self._path(r, folder)) for r in references[i::n]} for i in range(n)]
         processes = [_start_compiler(self.isa.name, job) for job in jobs]
-        done = 0
-        for process in processes:
-            assert process.stdout is not None
-            for _ in process.stdout:
-                done += 1
-                if on_progress:
-                    on_progress(f"compile kernels for {self.isa.name}", done / len(references))
-        for process in processes:
-            if process.wait():
-                assert process.stderr is not None
-                lines = process.stderr.read().strip().splitlines() or [f"exit code {process.returncode}"]
-                raise KernelError(f"the kernels could not be compiled for {self.isa.name}: {lines[-1]}")
+        try:
+            self._await(processes, len(references), on_progress)
+        finally:
+            for process in processes:  # none outlives an error or an interrupt here
+                process.kill()
+                process.communicate()
         for r in references:
             if not self._load(r, folder):
                 raise KernelError(f"{self._path(r, folder)}: the compiled kernel could not be read back")
+
+    def _await(self, processes: list[subprocess.Popen], n_kernels: int, on_progress: Progress | None) -> None:
+        """Read a line for each kernel that is done; raises KernelError with a compiler's last words."""
+        stage, done = f"compile kernels for {self.isa.name}", 0
+        for process in processes:
+            assert process.stdout is not None and process.stderr is not None
+            for _ in process.stdout:
+                done += 1
+                if on_progress:
+                    on_progress(stage, done / n_kernels)
+            if process.wait():
+                lines = process.stderr.read().strip().splitlines() or [f"exit code {process.returncode}"]
+                raise KernelError(f"the kernels could not be compiled for {self.isa.name}: {lines[-1]}")
 
 
 def _start_compiler(isa: str, kernels: dict[str, str]) -> subprocess.Popen:
