@@ -1,9 +1,13 @@
 """Shared fixtures: real models come from the package index, once, into the user's models folder."""
 
 import os
-from pathlib import Path
 
-import pytest
+# small products are many times slower with BLAS threads, and tests run side by side; read when numpy is imported
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from pathlib import Path  # noqa: E402
+
+import pytest  # noqa: E402
 
 
 def _model(name: str, file: str) -> Path:

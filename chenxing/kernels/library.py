@@ -1,7 +1,8 @@
 """Addresses of kernels: from the cache on disk, or compiled once in processes of their own and kept there.
 
-The key of a kernel is a digest of the sources of kernels/ and quants/, the versions of numba and llvmlite, the
-instruction set and the kernel's reference. Objects do not depend on the machine beyond its instruction set.
+The key of a kernel is a digest of the sources of kernels/ and quants/ that are compiled or compile, the versions of
+numba and llvmlite, the instruction set and the kernel's reference. Objects do not depend on the machine beyond its
+instruction set.
 """
 
 import json
@@ -22,6 +23,8 @@ from chenxing.kernels.isa import ISA, choose
 from chenxing.kernels.objects import Loader, read_object
 
 Progress = Callable[[str, float], None]
+# what runs beside kernels and leaves no trace in them
+_NOT_IN_OBJECTS = {"library.py", "memory.py", "team.py", "__init__.py"}
 
 
 @cache
@@ -31,7 +34,8 @@ def build_id() -> str:
     root = Path(__file__).parent.parent
     for folder in ("kernels", "quants"):
         for path in sorted((root / folder).glob("*.py")):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+            if path.name not in _NOT_IN_OBJECTS:
+                digest.update(path.name.encode() + b"\0" + path.read_bytes())
     for package in ("numba", "llvmlite"):
         digest.update(_version_file(package))
     return digest.hexdigest()
