@@ -5,9 +5,9 @@ import os
 # small products are many times slower with BLAS threads, and tests run side by side; read when numpy is imported
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from pathlib import Path  # noqa: E402
+from pathlib import Path
 
-import pytest  # noqa: E402
+import pytest
 
 
 def _model(name: str, file: str) -> Path:
@@ -30,3 +30,9 @@ def smollm2_path() -> Path:
 @pytest.fixture(scope="session")
 def gemma3_path() -> Path:
     return _model("gemma3-270m", "gemma-3-270m-Q4_K_M.gguf")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, so that the last minutes are not one worker's alone."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

@@ -105,8 +105,7 @@ class KernelLibrary:
             self._await(processes, len(references), on_progress)
         finally:
             for process in processes:  # none outlives an error or an interrupt here
-                process.kill()
-                process.communicate()
+                _end(process)
         for r in references:
             if not self._load(r, folder):
                 raise KernelError(f"{self._path(r, folder)}: the compiled kernel could not be read back")
@@ -137,3 +136,11 @@ def _start_compiler(isa: str, kernels: dict[str, str]) -> subprocess.Popen:
     json.dump({"isa": isa, "kernels": kernels}, process.stdin)
     process.stdin.close()
     return process
+
+
+def _end(process: subprocess.Popen) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdout, process.stderr):
+        if pipe:
+            pipe.close()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from in_process import HERE
 
 from chenxing.kernels import attention_layout as A
 from chenxing.kernels.layout import PAGE
@@ -112,8 +113,6 @@ def test_bits_do_not_depend_on_the_cut(compiler, isa, window):
 
 
 def test_bits_do_not_depend_on_the_instruction_set(compiler):
-    from conftest import HERE
-
     outs = [
         Case(compiler, isa, head_dim=64, n_head=6, n_kv=2, n_tokens=700, seed=2).attend(tasks(700, 3)) for isa in HERE
     ]

@@ -4,6 +4,7 @@ import fractions
 
 import numpy as np
 import pytest
+from in_process import HERE
 
 from chenxing.kernels.isa import ISA
 
@@ -58,8 +59,6 @@ def test_exact_points(compiler, isa):
 
 @pytest.mark.parametrize("name", ["exp2", "exp", "tanh", "silu", "gelu"])
 def test_the_same_bits_on_every_instruction_set(compiler, name):
-    from conftest import HERE
-
     x = points(-20.0, 20.0, 1 << 14)
     first, *others = [run(compiler, isa, name, x) for isa in HERE]
     for other in others:

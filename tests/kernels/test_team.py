@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from in_process import HERE
 
 from chenxing.kernels import layout as L
 from chenxing.kernels.memory import address, aligned
@@ -29,8 +30,6 @@ class TestLibrary:
 
 @pytest.fixture(scope="module")
 def library(compiler):
-    from conftest import HERE
-
     return TestLibrary(compiler, HERE[0])
 
 
