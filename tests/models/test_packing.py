@@ -1,0 +1,47 @@
+"""Weight types without a kernel are decoded once and packed as F16; those that nothing decodes are refused."""
+
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType as Type
+
+from chenxing.errors import UnsupportedModelError
+from chenxing.gguf import open_gguf
+from chenxing.models.packing import file_blocks, is_decoded, packed_type, vector_f32
+
+NAMES = ["IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "TQ1_0", "TQ2_0", "MXFP4"]
+
+
+def write(path: Path, kind: Type, n_rows: int, n: int) -> np.ndarray:
+    """A file with one tensor of random blocks. -> its bytes, u8[n_rows, row bytes]"""
+    block_size, type_size = gguf.GGML_QUANT_SIZES[kind]
+    rng = np.random.default_rng(int(kind))
+    data = rng.integers(0, 256, (n_rows, n // block_size * type_size), dtype=np.uint8)
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tensor("a.weight", data, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return data
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_types_without_a_kernel_are_decoded(tmp_path, name):
+    data = write(tmp_path / "m.gguf", Type[name], 4, 512)
+    model = open_gguf(tmp_path / "m.gguf")
+    assert is_decoded(model.tensors["a.weight"]) and packed_type(model.tensors["a.weight"]).name == "F16"
+    with np.errstate(over="ignore", invalid="ignore"):  # random scales leave f16's range
+        expected = gguf.quants.dequantize(data, Type[name])
+        quant, blocks = file_blocks(model, "a.weight")
+        assert quant.name == "F16" and blocks.shape == (4, 512, 2)
+        assert np.array_equal(blocks.reshape(-1), expected.astype(np.float16).view(np.uint8).reshape(-1))
+        assert np.array_equal(vector_f32(model, "a.weight"), expected.reshape(-1), equal_nan=True)
+
+
+def test_a_type_that_nothing_decodes_is_refused(tmp_path):
+    write(tmp_path / "m.gguf", Type.Q8_K, 2, 256)
+    with pytest.raises(UnsupportedModelError, match=r"tensor 'a.weight': weight type Q8_K cannot be decoded"):
+        file_blocks(open_gguf(tmp_path / "m.gguf"), "a.weight")
