@@ -7,6 +7,7 @@ import sys
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 
 import pytest
 from tiny_models import write_wheel
@@ -44,7 +45,8 @@ def test_from_the_users_index_with_progress(wheels, tmp_path, monkeypatch):
         server.server_close()
     assert found.read_bytes() == wheel.read_bytes()
     assert fractions == sorted(fractions)
-    assert fractions[-1] == 1
+    reports = tuple(map(int, version("pip").split(".")[:2])) >= (24, 1)  # older ones report to terminals only
+    assert fractions[-1:] == ([1] if reports else [])
 
 
 def test_without_a_pip_module_the_one_of_the_standard_library_runs(no_pip_module):
