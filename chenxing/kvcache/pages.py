@@ -24,7 +24,7 @@ class PagePool:
         self.n_pages, self.page_bytes = n_pages, page_bytes
         try:
             self._memory = aligned(n_pages * page_bytes)
-        except MemoryError as e:
+        except (MemoryError, ValueError, OverflowError) as e:  # more than there is, or than can be counted
             gib = n_pages * page_bytes / 2**30
             raise OutOfMemoryError(f"{gib:.1f} GiB for a context of {n_pages * PAGE} tokens: use a smaller -c") from e
         self._references = np.zeros(n_pages, np.int32)

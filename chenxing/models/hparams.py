@@ -3,6 +3,7 @@
 Source  llama.cpp b11434 src/llama-model.cpp load_hparams, src/llama-context.cpp for YaRN's length
 """
 
+import math
 from collections.abc import Collection
 from typing import Any
 
@@ -47,6 +48,39 @@ NEUTRAL: dict[str, tuple[float, ...]] = {
     "swiglu_clamp_shexp": (0,),
     "use_parallel_residual": (False,),
 }
+
+
+# The least that a number may be, where less has no meaning; a float is finite in any case.
+LEAST: dict[str, float] = {
+    "attention.layer_norm_rms_epsilon": 0.0,
+    "attn_logit_softcapping": 0.0,
+    "context_length": 1,
+    "final_logit_softcapping": 0.0,
+    "rope.freq_base": 2.0,
+    "rope.freq_base_swa": 2.0,
+    "rope.scale_linear": 0.0,
+    "rope.scaling.attn_factor": 0.0,
+    "rope.scaling.factor": 0.0,
+    "rope.scaling.original_context_length": 0,
+}
+
+
+def check_numbers(model: GGUF) -> None:
+    """Numbers that no model can mean, and more layers than tensors, before anything is counted or computed by them.
+
+    Raises ModelFileError.
+    """
+    arch = model.architecture
+    n_layer, n_tensors = model.require(f"{arch}.block_count", int), len(model.tensors)
+    if n_tensors and not 1 <= n_layer <= n_tensors:
+        raise ModelFileError(model.path, f"{arch}.block_count", f"1 to {n_tensors} layers", str(n_layer))
+    for key, value in model.metadata.items():
+        if not key.startswith(f"{arch}.") or isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        least = LEAST.get(key.removeprefix(f"{arch}."), -math.inf)
+        if not math.isfinite(value) or value < least:
+            expected = "a finite number" + (f" of at least {least:g}" if least > -math.inf else "")
+            raise ModelFileError(model.path, key, expected, str(value))
 
 
 def read_hparams(model: GGUF, understood: Collection[str] = (), **extra: Any) -> HParams:

@@ -8,6 +8,7 @@ import numpy as np
 from chenxing.gguf import GGUF
 from chenxing.kernels.library import KernelLibrary, Progress
 from chenxing.kernels.team import Team
+from chenxing.models.hparams import check_numbers
 from chenxing.models.ops import KVLayout, Recorder, kv_layer_bytes
 from chenxing.models.spec import HParams, find_architecture
 from chenxing.models.step import Run, Step
@@ -53,7 +54,9 @@ def read_model(model: GGUF, n_ctx: int | None = None) -> HParams:
     n_ctx: the context that the model will run with, its own by default; beyond the original context of a model with
     LongRoPE other rotations apply, to all positions.
     """
-    hp = find_architecture(model).hparams(model)
+    arch = find_architecture(model)
+    check_numbers(model)
+    hp = arch.hparams(model)
     longrope = "rope_factors_long.weight" in model.tensors
     return replace(hp, long_context=longrope and (n_ctx or hp.n_ctx_train) > hp.rope.n_ctx_orig)
 

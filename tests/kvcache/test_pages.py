@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from chenxing.errors import OutOfMemoryError
 from chenxing.kernels.layout import PAGE
 from chenxing.kvcache import PagePool, Sequence
 
@@ -56,6 +57,12 @@ def test_a_sequence_holds_just_the_pages_of_its_tokens():
     sequence.truncate(0)
     assert pool.n_free == 4
     pool.check_integrity()
+
+
+@pytest.mark.parametrize("n_pages", [1 << 40, 1 << 62])
+def test_more_than_any_machine_has(n_pages):
+    with pytest.raises(OutOfMemoryError, match=r"GiB for a context of \d+ tokens: use a smaller -c"):
+        PagePool(n_pages, 1 << 20)
 
 
 def test_memory_is_zero_and_apart():
