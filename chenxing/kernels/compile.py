@@ -36,9 +36,13 @@ def _features(isa: ISA) -> str:
 
 
 def target_machine(isa: ISA) -> ll.TargetMachine:
-    """Absolute 64-bit addresses: the loader may put an object's code and constants further apart than 2 GiB."""
+    """Absolute 64-bit addresses: the loader may put an object's code and constants further apart than 2 GiB.
+
+    macOS knows no such objects; there LLVM's defaults for just-in-time code hold, as for numba's own.
+    """
+    reloc, codemodel = ("default", "jitdefault") if sys.platform == "darwin" else ("static", "large")
     target = ll.Target.from_default_triple()
-    return target.create_target_machine(cpu="x86-64", features=_features(isa), opt=3, reloc="static", codemodel="large")
+    return target.create_target_machine(cpu=isa.cpu, features=_features(isa), opt=3, reloc=reloc, codemodel=codemodel)
 
 
 def configure(isa: ISA) -> None:
@@ -57,7 +61,7 @@ def configure(isa: ISA) -> None:
             return _features(isa)
 
     Target.isa = isa
-    codegen = KernelCodegen("chenxing", cpu_name="x86-64")
+    codegen = KernelCodegen("chenxing", cpu_name=isa.cpu)
     Target.context = cpu_target.target_context.subtarget(_internal_codegen=codegen, aot_mode=True)
 
 

@@ -30,7 +30,6 @@ fetch_add = op(i64_t, (i64_t, i64_t), lambda b, p, v: b.atomic_rmw("add", _word(
 load_acquire = op(i64_t, (i64_t,), lambda b, p: b.load_atomic(_word(b, p), "acquire", 8))
 store_seq = op(void, (i64_t, i64_t), lambda b, p, v: (b.store_atomic(v, _word(b, p), "seq_cst", 8), None)[1])
 cas = op(i64_t, (i64_t, i64_t, i64_t), _cas)
-cycles = op(i64_t, (), lambda b: call(b, "llvm.readcyclecounter", I64))
 
 
 def _pause(b):

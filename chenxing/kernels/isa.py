@@ -15,13 +15,15 @@ from chenxing.errors import KernelError
 @dataclass(frozen=True)
 class ISA:
     """name    as in CHENXING_ISA
+    cpu     LLVM's name of the plainest CPU of the family
     bits    width of one hardware vector
-    dot     the instruction that sums four 8-bit products: "vnni512", "vnni256", "maddubs" or "madd" (16-bit products)
+    dot     what sums 8-bit products: "vnni512", "vnni256", "maddubs", "madd" (16-bit ones) or "plain" (LLVM's choice)
     fma, f16c   in hardware; otherwise emulated exactly
     features    LLVM features to compile with, all of which the CPU must have
     """
 
     name: str
+    cpu: str
     bits: int
     dot: str
     fma: bool
@@ -35,10 +37,11 @@ _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512v
 ISAS: dict[str, ISA] = {
     isa.name: isa
     for isa in (  # best first
-        ISA("avx512vnni", 512, "vnni512", True, True, _V4),
-        ISA("avxvnni", 256, "vnni256", True, True, (*_V3, "avxvnni")),
-        ISA("avx2", 256, "maddubs", True, True, _V3),
-        ISA("sse", 128, "madd", False, False, ("sse2",)),
+        ISA("avx512vnni", "x86-64", 512, "vnni512", True, True, _V4),
+        ISA("avxvnni", "x86-64", 256, "vnni256", True, True, (*_V3, "avxvnni")),
+        ISA("avx2", "x86-64", 256, "maddubs", True, True, _V3),
+        ISA("sse", "x86-64", 128, "madd", False, False, ("sse2",)),
+        ISA("neon", "generic", 128, "plain", True, True, ("neon",)),
     )
 }
 
@@ -52,7 +55,7 @@ def choose(features: Mapping[str, bool], wanted: str | None = None) -> ISA:
     """The best instruction set of this CPU, or the wanted one. Raises KernelError if that cannot run here."""
     usable = supported(features)
     if not usable:
-        raise KernelError("no instruction set for this CPU: expected x86-64 with SSE2")
+        raise KernelError("no instruction set for this CPU: expected x86-64, or 64-bit Arm with NEON")
     if wanted is None:
         return usable[0]
     names = ", ".join(isa.name for isa in usable)

@@ -5,6 +5,7 @@ broadcast 4 bytes at a time. Sums are exact in i32, so every lowering gives the 
     vnni      vpdpbusd: unsigned x signed, 4 products a lane
     maddubs   vpmaddubsw into i16, as many products as provably fit, then vpmaddwd with ones
     madd      widened to i16, pmaddwd
+    plain     the same in LLVM's own terms, for any CPU
 A kernel that sums signed 8-bit weights starts from `signed_start`, which pays for the +128 that vpdpbusd needs.
 Over 300 lines because an operation and its lowerings belong together, and with them what unpacks their operands.
 """
@@ -58,6 +59,11 @@ def _i16_pairs(b: Any, v: Any, signed: bool) -> tuple[Any, Any]:
 def _madd(b: Any, x: Any, y: Any) -> Any:
     """i16 x i16, neighbours added: i32."""
     bits = x.type.count * 16
+    if Target.isa.dot == "plain":
+        wide = ir.VectorType(I32, x.type.count)
+        products = b.mul(b.sext(x, wide), b.sext(y, wide))
+        even = list(range(0, x.type.count, 2))
+        return b.add(shuffle(b, products, even), shuffle(b, products, [i + 1 for i in even]))
     name = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}[bits]
     return call(b, name, _vec(I32, bits), x, y)
 
@@ -76,7 +82,7 @@ def _sum_part(b: Any, acc: Any, ws: list, xs: list, signed: bool, per: int) -> A
         for w, x in zip(ws, xs, strict=True):
             acc = _vpdpbusd(b, acc, b.xor(w, flip) if signed else w, x)
         return acc
-    if dot == "madd":
+    if dot in ("madd", "plain"):
         for w, x in zip(ws, xs, strict=True):
             we, wo = _i16_pairs(b, w, signed)
             xe, xo = _i16_pairs(b, x, True)

@@ -1,7 +1,7 @@
-"""VNNI on machines without it: the same kernels with the intrinsics of kernels/simd_dot.py spelled out in plain IR.
+"""VNNI and Arm on machines without them: the same kernels, with VNNI's intrinsics spelled out in plain IR.
 
-What is tested so is everything but the instructions themselves: offsets of signed weights, cuts into 512 or 256 bits,
-groups of eight rows.
+What is tested so is everything but the instructions themselves: offsets of signed weights, cuts into 512, 256 or 128
+bits, groups of eight rows.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ _BEST = supported(ll.get_host_cpu_features())[0]
 
 def _emulated(name: str) -> ISA:
     """An instruction set's lowering with the features of this machine's best."""
-    return replace(ISAS[name], name=f"{name} emulated", fma=_BEST.fma, f16c=_BEST.f16c, features=_BEST.features)
+    best = {"cpu": _BEST.cpu, "fma": _BEST.fma, "f16c": _BEST.f16c, "features": _BEST.features}
+    return replace(ISAS[name], name=f"{name} emulated", **best)
 
 
-EMULATED = [_emulated("avx512vnni"), _emulated("avxvnni")]
+EMULATED = [_emulated(name) for name in ("avx512vnni", "avxvnni", "neon")]
 
 
 @cache
