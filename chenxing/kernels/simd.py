@@ -49,7 +49,6 @@ from chenxing.kernels.vectors import (  # noqa: F401  kernels find these under t
 
 ld_i64 = op(i64, (i64,), lambda b, p: load(b, p, I64))
 ld_i32 = op(i64, (i64,), lambda b, p: b.sext(load(b, p, I32), I64))
-ld_i16 = op(i64, (i64,), lambda b, p: b.sext(load(b, p, I16), I64))
 ld_u8 = op(i64, (i64,), lambda b, p: b.zext(load(b, p, I8), I64))
 ld_i8 = op(i64, (i64,), lambda b, p: b.sext(load(b, p, I8), I64))
 ld_u16 = op(i64, (i64,), lambda b, p: b.zext(load(b, p, I16), I64))
@@ -62,7 +61,6 @@ st_i32 = op(void, (i64, i64), lambda b, p, v: store(b, p, b.trunc(v, I32)))
 st_i16 = op(void, (i64, i64), lambda b, p, v: store(b, p, b.trunc(v, I16)))
 st_f32 = op(void, (i64, f32), store)
 st_f16 = op(void, (i64, f32), lambda b, p, v: store(b, p, narrow_f16(b, v)))
-fma_scalar = op(f32, (f32, f32, f32), fma_ir)
 sqrt_scalar = op(f32, (f32,), lambda b, v: call(b, "llvm.sqrt.f32", F32, v))
 rint_f64 = op(f64, (f64,), lambda b, v: b.fsub(b.fadd(v, const(F64, 1.5 * 2**52)), const(F64, 1.5 * 2**52)))
 
@@ -76,7 +74,6 @@ ld_bf16x16 = op(
     (i64,),
     lambda b, p: b.bitcast(b.shl(b.zext(load(b, p, _S16), i32x16.ll), const(i32x16.ll, 16)), f32x16.ll),
 )
-ld_i32x16 = op(i32x16, (i64,), lambda b, p: load(b, p, i32x16.ll))
 ld_u8x64 = op(u8x64, (i64,), lambda b, p: load(b, p, u8x64.ll))
 ld_i8x16 = op(i32x16, (i64,), lambda b, p: b.sext(load(b, p, _B16), i32x16.ll))
 ld_u8x16 = op(i32x16, (i64,), lambda b, p: b.zext(load(b, p, _B16), i32x16.ll))
@@ -87,7 +84,6 @@ bcast_f32 = op(f32x16, (i64,), lambda b, p: splat(b, load(b, p, F32), f32x16.ll)
 splat_f32 = op(f32x16, (f32,), lambda b, v: splat(b, v, f32x16.ll))
 splat_i32 = op(i32x16, (i64,), lambda b, v: splat(b, b.trunc(v, I32), i32x16.ll))
 zero_f32 = op(f32x16, (), lambda b: const(f32x16.ll, 0.0))
-zero_i32 = op(i32x16, (), lambda b: const(i32x16.ll, 0))
 iota = op(i32x16, (), lambda b: ir.Constant(i32x16.ll, list(range(16))))
 
 
@@ -109,9 +105,7 @@ fabs = op(f32x16, (f32x16,), lambda b, x: call(b, "llvm.fabs.v16f32", f32x16.ll,
 vmax = op(f32x16, (f32x16,) * 2, lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
 vmin = op(f32x16, (f32x16,) * 2, lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))
 copysign = op(f32x16, (f32x16,) * 2, lambda b, x, y: call(b, "llvm.copysign.v16f32", f32x16.ll, x, y))
-to_f32 = op(f32x16, (i32x16,), lambda b, x: b.sitofp(x, f32x16.ll))
 add_i = op(i32x16, (i32x16,) * 2, lambda b, x, y: b.add(x, y))
-mul_i = op(i32x16, (i32x16,) * 2, lambda b, x, y: b.mul(x, y))
 # |x| < 2^22: nearest even through the rounding of an addition, no libm and no SSE4
 _MAGIC = 1.5 * 2**23
 round_i32 = op(
