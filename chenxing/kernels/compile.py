@@ -51,12 +51,23 @@ def configure(isa: ISA) -> None:
     With numba's JIT the module that is linked later would already have been through code generation, whose address
     arithmetic (inttoptr of an index, then getelementptr) becomes undefined when inlining makes the index 0.
     """
-    from numba.core.codegen import AOTCPUCodegen
+    from numba.core.codegen import AOTCodeLibrary, AOTCPUCodegen
     from numba.core.registry import cpu_target
 
     from chenxing.kernels.simd import Target
 
+    class KernelCode(AOTCodeLibrary):
+        """numba would optimise every function by itself; `compile_kernel` optimises the whole, once."""
+
+        def _optimize_functions(self, ll_module: Any) -> None:
+            pass
+
+        def _optimize_final_module(self) -> None:
+            pass
+
     class KernelCodegen(AOTCPUCodegen):
+        _library_class = KernelCode
+
         def _customize_tm_features(self) -> str:
             return _features(isa)
 
@@ -111,6 +122,7 @@ def main() -> None:
     isa = ISAS[job["isa"]]
     ll.initialize_native_target()
     ll.initialize_native_asmprinter()
+    ll.initialize_native_asmparser()  # simd_dot.py's empty assembly
     configure(isa)
     for reference, path in job["kernels"].items():
         write_object(Path(path), compile_kernel(reference, isa))

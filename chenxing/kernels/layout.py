@@ -40,8 +40,8 @@ EACH_ROWS = 4
 # quantised activations: per 32 values (Q8) and per 256 values (Q8K)
 Q8_BLOCK = 48  # i8[32], f32 d, f32 d * sum, i32 sum, 4 unused
 Q8_D, Q8_DSUM, Q8_SUM = 32, 36, 40
-Q8K_BLOCK = 304  # i8[256], f32 d, 12 unused, i16 sums[16] of 16 values each
-Q8K_D, Q8K_SUMS = 256, 272
+Q8K_BLOCK = 320  # i8[256], f32 d, 12 unused, i16 sums[16] of 16 values each, i16 sums[8] of 32 each
+Q8K_D, Q8K_SUMS, Q8K_SUMS32 = 256, 272, 304
 
 # KV pages
 PAGE = 32  # tokens

@@ -1,8 +1,7 @@
 """Matrix times rows of quantised activations: the driver around every weight format's tile kernel (law L1).
 
-A format gives `tile(n)`: a function (w, x, stride, n_blocks) -> group of n f32x16, the products of one packed tile of
-16 weight rows with n activation rows. Each output element has one f32 accumulator, updated in ascending k, so n, the
-chunk and the thread change no bit.
+A format gives a tile (tiles.py). Each output element has one f32 accumulator, updated in ascending k, so the number of
+rows, the chunk and the thread change no bit.
 """
 
 from llvmlite import ir
@@ -11,12 +10,14 @@ from numba.extending import intrinsic
 from chenxing.kernels import layout as L
 from chenxing.kernels import simd as v
 from chenxing.kernels.simd import LANES, Target
+from chenxing.kernels.tiles import stack
 
 # argument slots of `linear`, in bytes
 W, X, X_ROW, X_EACH, N_BLOCKS, N_TILES, PER_CHUNK, Y, Y_ROW, ADD, SCALE, BIAS, STEP, UNIT = range(0, 112, 8)
 # and of `expert_linear` beyond them
 EXPERTS, N_USED, EXPERT_BYTES, X_PER_SLOT = 112, 120, 128, 136
-TOKEN_BLOCK = 32  # rows of activations that stay in L2 while the chunk's tiles pass
+TOKEN_BLOCK = 64  # rows of activations that share an unpacked block
+MANY = 8  # rows from which unpacking once for all pays
 
 
 def rows_together() -> int:
@@ -44,13 +45,11 @@ def _finish(typingctx, addr, stride, values, add, scale, bias):
     return v.void(v.i64, v.i64, values, v.i64, v.f32, v.i64), cg
 
 
-def linear(tile, tile_bytes):
-    """The kernel y = x W^T of one format. `tile_bytes(n_blocks)` is the size of a packed tile.
-
-    A chunk is PER_CHUNK tiles times all rows.
-    """
-    many = rows_together()
-    tile_many, tile_one = tile(many), tile(1)
+def linear(tile):
+    """The kernel y = x W^T of one format. A chunk is PER_CHUNK tiles times all rows."""
+    few, one = tile.gemv(rows_together()), tile.gemv(1)
+    many = _many_rows(tile)
+    n_few, n_bytes = rows_together(), tile.n_bytes
 
     def run(args, chunk, tid):
         n_rows = v.ld_i64(v.ld_i64(args + STEP) + 8 * v.ld_i64(args + UNIT))
@@ -64,35 +63,69 @@ def linear(tile, tile_bytes):
         add = v.ld_i64(args + ADD)
         scale = v.ld_f32(args + SCALE)
         bias = v.ld_i64(args + BIAS)
-        size = tile_bytes(n_blocks)
+        size = n_blocks * n_bytes
         first = chunk * per
         last = min(first + per, v.ld_i64(args + N_TILES))
         for block in range(0, n_rows, TOKEN_BLOCK):
             stop = min(block + TOKEN_BLOCK, n_rows)
             for t in range(first, last):
                 w = v.ld_i64(args + W) + t * size
-                y = v.ld_i64(args + Y) + t * (4 * LANES)
+                y = v.ld_i64(args + Y) + t * (4 * LANES) + block * y_row
                 b = bias
                 if bias != 0:
                     b += t * (4 * LANES)
-                r = block
-                while r + many <= stop:
-                    _finish(y + r * y_row, y_row, tile_many(w, x + r * x_row, x_row, n_blocks), add, scale, b)
-                    r += many
-                while r < stop:
-                    _finish(y + r * y_row, y_row, tile_one(w, x + r * x_row, x_row, n_blocks), add, scale, b)
+                if stop - block >= MANY:
+                    many(w, x + block * x_row, x_row, n_blocks, stop - block, y, y_row, add, scale, b)
+                    continue
+                r = 0
+                while r + n_few <= stop - block:
+                    values = few(w, x + (block + r) * x_row, x_row, n_blocks)
+                    _finish(y + r * y_row, y_row, values, add, scale, b)
+                    r += n_few
+                while r < stop - block:
+                    values = one(w, x + (block + r) * x_row, x_row, n_blocks)
+                    _finish(y + r * y_row, y_row, values, add, scale, b)
                     r += 1
 
     return run
 
 
-def expert_linear(tile, tile_bytes):
+def _many_rows(tile):
+    """One tile with n rows of activations: weights are unpacked once for all of them.
+
+    The last group may be of fewer rows: what follows them in memory is multiplied too, and forgotten.
+    """
+    n_group = rows_together()
+    group = tile.gemm(n_group)
+    unit, n_bytes, x_bytes, unpack = tile.unit, tile.n_bytes, tile.x_bytes, tile.unpack
+    scratch_of, acc_of = stack(tile.scratch_bytes), stack((TOKEN_BLOCK + n_group) * 64)
+    load = v.load_group(1)
+
+    @v.kernel_inline
+    def run(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias):
+        scratch = scratch_of()
+        acc = acc_of()
+        for r in range(n + n_group):
+            v.st_f32x16(acc + r * 64, v.zero_f32())
+        for at in range(0, n_blocks, unit):
+            count = min(unit, n_blocks - at)
+            unpack(w + at * n_bytes, scratch, count)
+            part = x + at * x_bytes
+            for r in range(0, n, n_group):
+                group(scratch, count, part + r * x_row, x_row, acc + r * 64)
+        for r in range(n):
+            _finish(y + r * y_row, y_row, load(acc + r * 64, 64), add, scale, bias)
+
+    return run
+
+
+def expert_linear(tile):
     """The kernel y[row, slot] = x W[expert of (row, slot)]^T of one format.
 
     EXPERTS i64[n_rows, N_USED]; x has a row per (row, slot) if X_PER_SLOT else per row; y has one per (row, slot).
     A chunk is PER_CHUNK tiles of one (row, slot).
     """
-    tile_one = tile(1)
+    one, n_bytes = tile.gemv(1), tile.n_bytes
 
     def run(args, chunk, tid):
         n_used = v.ld_i64(args + N_USED)
@@ -102,7 +135,7 @@ def expert_linear(tile, tile_bytes):
         pair = chunk // per_pair
         first = (chunk % per_pair) * per
         n_blocks = v.ld_i64(args + N_BLOCKS)
-        size = tile_bytes(n_blocks)
+        size = n_blocks * n_bytes
         expert = v.ld_i64(v.ld_i64(args + EXPERTS) + pair * 8)
         x_row = v.ld_i64(args + X_ROW)
         x = v.ld_i64(args + X)
@@ -116,16 +149,6 @@ def expert_linear(tile, tile_bytes):
         y_row = v.ld_i64(args + Y_ROW)
         y = v.ld_i64(args + Y) + pair * y_row
         for t in range(first, min(first + per, n_tiles)):
-            _finish(y + t * (4 * LANES), y_row, tile_one(w + t * size, x, x_row, n_blocks), 0, v.f32(1.0), 0)
+            _finish(y + t * (4 * LANES), y_row, one(w + t * size, x, x_row, n_blocks), 0, v.f32(1.0), 0)
 
     return run
-
-
-def fixed_size(block_bytes):
-    """tile_bytes of a format whose tiles are n_blocks blocks of one size."""
-
-    @v.kernel_inline
-    def size(n_blocks):
-        return n_blocks * block_bytes
-
-    return size

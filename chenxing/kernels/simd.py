@@ -77,7 +77,9 @@ ld_bf16x16 = op(
 ld_u8x64 = op(u8x64, (i64,), lambda b, p: load(b, p, u8x64.ll))
 ld_i8x16 = op(i32x16, (i64,), lambda b, p: b.sext(load(b, p, _B16), i32x16.ll))
 ld_u8x16 = op(i32x16, (i64,), lambda b, p: b.zext(load(b, p, _B16), i32x16.ll))
+ld_i32x16 = op(i32x16, (i64,), lambda b, p: load(b, p, i32x16.ll))
 st_f32x16 = op(void, (i64, f32x16), store)
+st_i32x16 = op(void, (i64, i32x16), store)
 st_f16x16 = op(void, (i64, f32x16), lambda b, p, v: store(b, p, narrow_f16(b, v)))
 st_i8x16 = op(void, (i64, i32x16), lambda b, p, v: store(b, p, b.trunc(v, _B16)))
 bcast_f32 = op(f32x16, (i64,), lambda b, p: splat(b, load(b, p, F32), f32x16.ll))
@@ -199,6 +201,21 @@ def sub_scaled(typingctx: Any, acc: Any, sums: Any, d: Any, x: Any, stride: Any)
 def mul_add(typingctx: Any, total: Any, sums: Any, scale: Any) -> Any:
     """total[t] += sums[t] * scale in i32."""
     return group_op(lambda b, t, total, sums, scale: b.add(total, b.mul(sums, scale)))(typingctx, total, sums, scale)
+
+
+def load_group(n: int) -> Any:
+    """An operation (addr, stride): a group of n f32 vectors, vector t from addr + t * stride."""
+
+    @intrinsic
+    def ld(typingctx: Any, addr: Any, stride: Any) -> Any:
+        ty = group(f32x16, n)
+
+        def cg(c: Any, b: Any, s: Any, a: Any) -> Any:
+            return c.make_tuple(b, ty, [load(b, at(b, a[0], a[1], t), f32x16.ll) for t in range(n)])
+
+        return ty(i64, i64), cg
+
+    return ld
 
 
 def store_group(n: int) -> Any:

@@ -34,6 +34,7 @@ from chenxing.kernels.simd import (
     op,
     shuffle,
     splat,
+    store,
     u8x64,
 )
 
@@ -74,78 +75,150 @@ def _vpdpbusd(b: Any, acc: Any, u: Any, s: Any) -> Any:
     return call(b, f"llvm.x86.avx512.vpdpbusd.{acc.type.count * 32}", acc.type, acc, u, s)
 
 
-def _sum_part(b: Any, acc: Any, ws: list, xs: list, signed: bool, per: int) -> Any:
-    """acc + the products of one hardware part: weights ws, broadcast activations xs."""
-    dot = Target.isa.dot
-    if dot.startswith("vnni"):
-        flip = const(ws[0].type, -128)
-        for w, x in zip(ws, xs, strict=True):
-            acc = _vpdpbusd(b, acc, b.xor(w, flip) if signed else w, x)
-        return acc
-    if dot in ("madd", "plain"):
-        for w, x in zip(ws, xs, strict=True):
-            we, wo = _i16_pairs(b, w, signed)
-            xe, xo = _i16_pairs(b, x, True)
-            acc = b.add(acc, b.add(_madd(b, we, xe), _madd(b, wo, xo)))
-        return acc
-    ones = const(_vec(I16, 256), 1)
+def _products(b: Any, u: Any, s: Any, signed: bool) -> Any:
+    """maddubs of weights u and activations s: sums of two neighbours as i16, saturating, which callers rule out."""
+    if signed:  # |u| x (s with u's sign): at most 128 * 127 * 2 = 32512
+        s = call(b, "llvm.x86.avx2.psign.b", u.type, s, u)
+        u = call(b, "llvm.abs.v32i8", u.type, u, ir.Constant(ir.IntType(1), 0))
+    return call(b, "llvm.x86.avx2.pmadd.ub.sw", _vec(I16, 256), u, s)
+
+
+def _add_products(b: Any, acc: Any, w: Any, x: Any, signed: bool) -> Any:
+    """acc + the products of 4 consecutive k, in i32: one hardware part of weights, broadcast activations."""
+    if Target.isa.dot.startswith("vnni"):
+        return _vpdpbusd(b, acc, b.xor(w, const(w.type, -128)) if signed else w, x)
+    we, wo = _i16_pairs(b, w, signed)
+    xe, xo = _i16_pairs(b, x, True)
+    return b.add(acc, b.add(_madd(b, we, xe), _madd(b, wo, xo)))
+
+
+def _cut(b: Any, v: Any, i: int) -> Any:
+    """Hardware part i of a logical vector."""
+    n = v.type.count * Target.isa.bits // 512
+    return shuffle(b, v, list(range(i * n, (i + 1) * n))) if n < v.type.count else v
+
+
+def _joined(b: Any, parts: list[Any]) -> Any:
+    while len(parts) > 1:
+        size = parts[0].type.count * 2
+        parts = [shuffle(b, p, list(range(size)), q) for p, q in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def _sums(b: Any, accs: list[Any], ws: list[Any], scale: Any, x_at: Callable, signed: bool, per: int) -> list[Any]:
+    """accs[t] + scale * (sums of ws times the activations at x_at(t, j)); scale: i16 pairs, or None for 1.
+
+    Two hardware parts at a time share a broadcast, so that few registers live at once.
+    """
+    bits = Target.isa.bits
+    n_parts = 512 // bits
+    out: list[list[Any]] = [[] for _ in accs]
+    for first in range(0, n_parts, 2):
+        parts = range(first, min(first + 2, n_parts))
+        totals = [[_cut(b, acc, i) for i in parts] for acc in accs]
+        scales = [None if scale is None else _cut(b, scale, i) for i in parts]
+        sum_up = _sum_maddubs if Target.isa.dot == "maddubs" else _sum_i32
+        totals = sum_up(b, totals, [[_cut(b, w, i) for i in parts] for w in ws], scales, x_at, signed, per)
+        for t, total in enumerate(totals):
+            out[t] += total
+    return [_joined(b, parts) for parts in out]
+
+
+def _pinned(b: Any, v: Any) -> Any:
+    """v, through an empty assembly that LLVM does not see through: it would regroup a chain of sums into a tree, whose
+    values do not fit in sixteen registers."""
+    return b.asm(ir.FunctionType(v.type, [v.type]), "", "=x,0", [v], False)
+
+
+def _sum_maddubs(
+    b: Any, totals: list, ws: list, scales: list, x_at: Callable, signed: bool, per: int
+) -> list[list[Any]]:
+    """`per` products are added in i16; vpmaddwd then applies the scale and makes i32 of two neighbours."""
     for first in range(0, len(ws), per):
-        total = None
-        for w, x in zip(ws[first : first + per], xs[first : first + per], strict=True):
-            if signed:  # |w| x (x with w's sign): at most 128 * 127 * 2 = 32512 in a pair
-                u = call(b, "llvm.abs.v32i8", w.type, w, ir.Constant(ir.IntType(1), 0))
-                x = call(b, "llvm.x86.avx2.psign.b", w.type, x, w)
-            else:
-                u = w
-            p = call(b, "llvm.x86.avx2.pmadd.ub.sw", _vec(I16, 256), u, x)
-            total = p if total is None else b.add(total, p)
-        acc = b.add(acc, _madd(b, total, ones))
-    return acc
+        sums: list[list[Any]] = [[None] * len(scales) for _ in totals]
+        for j in range(first, min(first + per, len(ws))):
+            for t in range(len(totals)):
+                x = _bcast4(b, x_at(t, j), 256)
+                for i, w in enumerate(ws[j]):
+                    p = _products(b, w, x, signed)
+                    sums[t][i] = p if sums[t][i] is None else _pinned(b, b.add(sums[t][i], p))
+        for t, total in enumerate(totals):
+            for i, scale in enumerate(scales):
+                factor = const(_vec(I16, 256), 1) if scale is None else b.bitcast(scale, _vec(I16, 256))
+                total[i] = b.add(total[i], _madd(b, sums[t][i], factor))
+    return totals
 
 
-def _dot(n: int, signed: bool, per: int) -> Any:
+def _sum_i32(b: Any, totals: list, ws: list, scales: list, x_at: Callable, signed: bool, per: int) -> list[list[Any]]:
+    """Sums in i32, times the scale."""
+    for t, total in enumerate(totals):
+        for i, scale in enumerate(scales):
+            acc = total[i] if scale is None else const(total[i].type, 0)
+            for j, w in enumerate(ws):
+                acc = _add_products(b, acc, w[i], _bcast4(b, x_at(t, j), Target.isa.bits), signed)
+            if scale is not None:
+                sixteen = const(acc.type, 16)
+                acc = b.add(total[i], b.mul(acc, b.ashr(scale, sixteen)))
+            total[i] = acc
+    return totals
+
+
+def _dot(n: int, first: int, signed: bool, per: int, scaled: bool) -> Any:
+    def build(acc: Any, ws: Any, c: Any, b: Any, accs: Any, weights: Any, scale: Any, x: Any, stride: Any) -> Any:
+        groups = [b.extract_value(accs, t) for t in range(acc.count)]
+        vectors = [b.extract_value(weights, first + j) for j in range(n)]
+
+        def x_at(t: int, j: int) -> Any:
+            return b.add(at(b, x, stride, t), ir.Constant(x.type, 4 * j))
+
+        return c.make_tuple(b, acc, _sums(b, groups, vectors, scale, x_at, signed, per))
+
     @intrinsic
     def dot(typingctx: Any, acc: Any, ws: Any, x: Any, stride: Any) -> Any:
-        if not isinstance(acc, types.UniTuple) or ws.count != n:
-            return None
-
         def cg(c: Any, b: Any, s: Any, a: Any) -> Any:
-            accs = [b.extract_value(a[0], t) for t in range(acc.count)]
-            weights = [b.extract_value(a[1], j) for j in range(n)]
-            bits = Target.isa.bits
-            parts: list[list[Any]] = [[] for _ in accs]
-            for i in range(512 // bits):  # part by part, so that few registers live at a time
-                rows = list(range(i * bits // 32, (i + 1) * bits // 32))
-                bytes_ = list(range(i * bits // 8, (i + 1) * bits // 8))
-                ws_part = [shuffle(b, w, bytes_) for w in weights]
-                for t, v in enumerate(accs):
-                    xs = [
-                        _bcast4(b, b.add(at(b, a[2], a[3], t), ir.Constant(a[2].type, 4 * j)), bits) for j in range(n)
-                    ]
-                    parts[t].append(_sum_part(b, shuffle(b, v, rows), ws_part, xs, signed, per))
-            out = []
-            for p in parts:
-                while len(p) > 1:
-                    size = p[0].type.count * 2
-                    p = [shuffle(b, x, list(range(size)), y) for x, y in zip(p[::2], p[1::2], strict=True)]
-                out.append(p[0])
-            return c.make_tuple(b, acc, out)
+            return build(acc, ws, c, b, a[0], a[1], None, a[2], a[3])
 
         return acc(acc, ws, x, stride), cg
 
-    return dot
+    @intrinsic
+    def scaled_dot(typingctx: Any, acc: Any, ws: Any, scale: Any, x: Any, stride: Any) -> Any:
+        def cg(c: Any, b: Any, s: Any, a: Any) -> Any:
+            return build(acc, ws, c, b, *a)
+
+        return acc(acc, ws, scale, x, stride), cg
+
+    return scaled_dot if scaled else dot
+
+
+def _together(largest: int) -> int:
+    """How many products of two neighbours fit in i16 for weights 0..largest; 1 for signed ones."""
+    return max(1, 32767 // (largest * 127 * 2)) if largest else 1
 
 
 def dot_unsigned(n: int, largest: int) -> Any:
     """An operation (acc, ws, x, stride): acc[t] += sum over n vectors ws[j] (values 0..largest, at most 128) of the
     products with the 4 activations at x + t * stride + 4 j."""
     assert 0 < largest <= 128
-    return _dot(n, False, max(1, 32767 // (largest * 127 * 2)))
+    return _dot(n, 0, False, _together(largest), False)
 
 
 def dot_signed(n: int) -> Any:
     """The same for signed weights -128..127. The sums must start from `signed_start`."""
-    return _dot(n, True, 1)
+    return _dot(n, 0, True, 1, False)
+
+
+def dot_scaled(n: int, first: int, largest: int) -> Any:
+    """An operation (acc, ws, scale, x, stride): acc[t] += scale * (the sum over ws[first], ... ws[first + n - 1]).
+
+    scale: -128..127, in both i16 halves of each lane. largest 0: signed weights, and `signed_offset` is to be taken
+    away afterwards.
+    """
+    return _dot(n, first, largest == 0, _together(largest), True)
+
+
+def signed_offset() -> int:
+    """What `dot_scaled` adds to signed weights on this instruction set."""
+    return 128 if Target.isa.dot.startswith("vnni") else 0
 
 
 @intrinsic
@@ -156,19 +229,6 @@ def signed_start(typingctx: Any, like: Any, sums: Any, stride: Any) -> Any:
         if not Target.isa.dot.startswith("vnni"):
             return const(i32x16.ll, 0)
         return splat(b, b.mul(load(b, at(b, sums, stride, t), I32), I32(-128)), i32x16.ll)
-
-    return group_op(build)(typingctx, like, sums, stride)
-
-
-@intrinsic
-def signed_start_pair(typingctx: Any, like: Any, sums: Any, stride: Any) -> Any:
-    """`signed_start` where the activations' sum is that of the two i16 at sums + t * stride."""
-
-    def build(b: Any, t: int, like: Any, sums: Any, stride: Any) -> Any:
-        if not Target.isa.dot.startswith("vnni"):
-            return const(i32x16.ll, 0)
-        both = splat(b, load(b, at(b, sums, stride, t), I32), i32x16.ll)
-        return _madd_pairs(b, both, const(i32x16.ll, -128 << 16 | -128 & 0xFFFF))
 
     return group_op(build)(typingctx, like, sums, stride)
 
@@ -206,15 +266,17 @@ def dot_pairs(typingctx: Any, acc: Any, pairs: Any, x: Any, stride: Any) -> Any:
     return group_op(build)(typingctx, acc, pairs, x, stride)
 
 
-pair = op(
-    i32x16, (i32x16, i32x16), lambda b, lo, hi: b.or_(b.and_(lo, const(lo.type, 0xFFFF)), b.shl(hi, const(hi.type, 16)))
-)
-
-# pairs of i16 a lane: bytes of two sub-blocks side by side, and each of the two as i32
+# pairs of i16 a lane: bytes of two sub-blocks side by side, and each of the two in both halves
 _B32, _S32 = ir.VectorType(I8, 32), ir.VectorType(I16, 32)
+
+
+def _pairs(select: list[int]) -> Callable:
+    return lambda b, v: b.bitcast(shuffle(b, b.bitcast(v, _S32), select), i32x16.ll)
+
+
 ld_i8_pairs = op(i32x16, (types.int64,), lambda b, p: b.bitcast(b.sext(load(b, p, _B32), _S32), i32x16.ll))
-even = op(i32x16, (i32x16,), lambda b, v: b.ashr(b.shl(v, const(v.type, 16)), const(v.type, 16)))
-odd = op(i32x16, (i32x16,), lambda b, v: b.ashr(v, const(v.type, 16)))
+both_even = op(i32x16, (i32x16,), _pairs([i & ~1 for i in range(32)]))
+both_odd = op(i32x16, (i32x16,), _pairs([i | 1 for i in range(32)]))
 
 
 def ld_bits_pairs(shift: int, mask: int) -> Any:
@@ -245,6 +307,21 @@ def vectors(n: int) -> Any:
         return ty(types.int64), cg
 
     return ld
+
+
+def store_vectors(n: int) -> Any:
+    """An operation (addr, group of n): the vectors one after another."""
+
+    @intrinsic
+    def st(typingctx: Any, addr: Any, values: Any) -> Any:
+        def cg(c: Any, b: Any, s: Any, a: Any) -> Any:
+            for j in range(n):
+                store(b, b.add(a[0], ir.Constant(a[0].type, 64 * j)), b.extract_value(a[1], j))
+            return c.get_dummy_value()
+
+        return types.void(types.int64, values), cg
+
+    return st
 
 
 def _bytewise(build: Callable) -> Any:

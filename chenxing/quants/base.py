@@ -67,7 +67,7 @@ class QuantType:
     activation     what x is turned into before the product: "q8", "q8k" or "f32" (kernels/rows.py)
     packed_bytes   one block of 16 rows in a packed tile
     pack           u8[16 n, n_blocks, type_size] file blocks -> u8[n, n_blocks, packed_bytes] tiles
-    tile           n -> kernel function (w, x, stride, n_blocks) -> n x f32x16; imports the SIMD vocabulary when called
+    tile           () -> kernels/tiles.py's Tile; imports the SIMD vocabulary when called
     decode         () -> kernel function (block address, f32 address): one file block, bit-exact to gguf.quants
     """
 

@@ -14,21 +14,11 @@ def _pack(blocks: np.ndarray) -> np.ndarray:
 
 
 def _tile(packed_bytes: int, load: str):
-    def tile(n: int):
+    def tile():
         from chenxing.kernels import simd as v
+        from chenxing.kernels.tiles import floats
 
-        zeros, ld = v.zeros_f32(n), getattr(v, load)
-
-        @v.kernel_inline
-        def floats(w, x, stride, n_blocks):
-            acc = zeros()
-            for i in range(n_blocks):
-                v.prefetch(w + 8192)
-                acc = v.rank1(acc, ld(w), x + i * 4, stride)
-                w += packed_bytes
-            return acc
-
-        return floats
+        return floats(packed_bytes, getattr(v, load))
 
     return tile
 

@@ -18,30 +18,20 @@ def pack(blocks: np.ndarray) -> np.ndarray:
     return np.concatenate([interleave(blocks[..., :2]), interleave_groups(blocks[..., 2:], 4)], axis=-1)
 
 
-def tile(n: int):
-    from chenxing.kernels import layout as L
+def tile():
     from chenxing.kernels import simd as v
     from chenxing.kernels import simd_dot as dot
+    from chenxing.kernels.tiles import SmallBlocks, small_blocks
 
-    zeros, izeros, dots, values = v.zeros_f32(n), v.zeros_i32(n), dot.dot_signed(4), dot.lookup(VALUES)
     ld, lo, hi = dot.vectors(4), dot.bits_at(0, 15), dot.bits_at(4, 15)
+    values = dot.lookup(VALUES)
 
     @v.kernel_inline
-    def iq4_nl(w, x, stride, n_blocks):
-        acc = zeros()
-        for _ in range(n_blocks):
-            for line in range(0, PACKED, 64):
-                v.prefetch(w + 8192 + line)
-            q = ld(w + 32)
-            total = dot.signed_start(izeros(), x + L.Q8_SUM, stride)
-            total = dots(total, values(lo(q)), x, stride)
-            total = dots(total, values(hi(q)), x + 16, stride)
-            acc = v.add_scaled(acc, total, v.ld_f16x16(w), x + L.Q8_D, stride)
-            w += PACKED
-            x += L.Q8_BLOCK
-        return acc
+    def quants(w):
+        q = ld(w + 32)
+        return values(lo(q) + hi(q))
 
-    return iq4_nl
+    return small_blocks(SmallBlocks(PACKED, quants, largest=0))
 
 
 def decode():

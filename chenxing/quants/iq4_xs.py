@@ -2,7 +2,7 @@
 
 File     d f16, scales_h u16: bits 4..5 of sc + 32 of sub-block s at bit 2 s, scales_l u8[4]: the low nibbles, two in a
          byte, qs u8[128]: 16 bytes a sub-block, low nibbles are its weights 0..15, high nibbles 16..31
-Packed   16 rows: d f16[16], sc i8[8][16]; qs u8[8][4][16 rows][4]                                          2,208 bytes
+Packed   16 rows: d f16[16], sc i8[4][16 rows][2]; qs u8[8][4][16 rows][4]                                 2,208 bytes
 Sum      y = fma(d * dx, f32(sum of sc * (sum of VALUES[q] * x)), y)
 Source   ggml-common.h block_iq4_xs; gguf-py quants.py IQ4_XS
 """
@@ -20,37 +20,28 @@ def pack(blocks: np.ndarray) -> np.ndarray:
     high = (blocks[..., 2:4, None] >> np.array([0, 2, 4, 6], np.uint8)) & 3
     shape = (*blocks.shape[:-1], 8)
     sc = (low.reshape(shape) | high.reshape(shape) << 4) - np.uint8(32)
-    parts = [interleave(blocks[..., :2]), interleave_groups(sc, 1), interleave_groups(blocks[..., 8:], 4)]
+    parts = [interleave(blocks[..., :2]), interleave_groups(sc, 2), interleave_groups(blocks[..., 8:], 4)]
     return np.concatenate(parts, axis=-1)
 
 
-def tile(n: int):
-    from chenxing.kernels import layout as L
+def tile():
     from chenxing.kernels import simd as v
     from chenxing.kernels import simd_dot as dot
+    from chenxing.kernels.tiles import SuperBlocks, super_blocks
 
-    zeros, izeros, dots, values = v.zeros_f32(n), v.zeros_i32(n), dot.dot_signed(4), dot.lookup(VALUES)
-    ld, lo, hi = dot.vectors(4), dot.bits_at(0, 15), dot.bits_at(4, 15)
+    ld, lo, hi, values = dot.vectors(4), dot.bits_at(0, 15), dot.bits_at(4, 15), dot.lookup(VALUES)
 
     @v.kernel_inline
-    def iq4_xs(w, x, stride, n_blocks):
-        acc = zeros()
-        for _ in range(n_blocks):
-            total = izeros()
-            for s in range(8):
-                for line in range(0, 276, 64):
-                    v.prefetch(w + 8192 + s * 276 + line)
-                q = ld(w + 160 + s * 256)
-                sums = dot.signed_start_pair(izeros(), x + L.Q8K_SUMS + s * 4, stride)
-                sums = dots(sums, values(lo(q)), x + s * 32, stride)
-                sums = dots(sums, values(hi(q)), x + s * 32 + 16, stride)
-                total = v.mul_add(total, sums, v.ld_i8x16(w + 32 + s * 16))
-            acc = v.add_scaled(acc, total, v.ld_f16x16(w), x + L.Q8K_D, stride)
-            w += PACKED
-            x += L.Q8K_BLOCK
-        return acc
+    def quants(w, i):
+        a = ld(w + 160 + i * 512)
+        b = ld(w + 416 + i * 512)
+        return values(lo(a) + hi(a) + lo(b) + hi(b))
 
-    return iq4_xs
+    @v.kernel_inline
+    def scales(w, i):
+        return dot.ld_i8_pairs(w + 32 + i * 32)
+
+    return super_blocks(SuperBlocks(PACKED, 32, quants, scales, largest=0))
 
 
 def decode():

@@ -10,14 +10,12 @@ WEIGHTS, ROW_BYTES, N, TOKENS, DST, DST_ROW, SCALE = range(0, 56, 8)
 
 def linear(name):
     """kernels/matmul.py's `linear` for a format."""
-    q = QUANTS[name]
-    return matmul.linear(q.tile, matmul.fixed_size(q.packed_bytes))
+    return matmul.linear(QUANTS[name].tile())
 
 
 def expert_linear(name):
     """kernels/matmul.py's `expert_linear` for a format."""
-    q = QUANTS[name]
-    return matmul.expert_linear(q.tile, matmul.fixed_size(q.packed_bytes))
+    return matmul.expert_linear(QUANTS[name].tile())
 
 
 def embed(name):

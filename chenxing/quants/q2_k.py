@@ -22,37 +22,27 @@ def pack(blocks: np.ndarray) -> np.ndarray:
     return np.concatenate(parts, axis=-1)
 
 
-def tile(n: int):
-    from chenxing.kernels import layout as L
+def tile():
     from chenxing.kernels import simd as v
     from chenxing.kernels import simd_dot as dot
+    from chenxing.kernels.tiles import SuperBlocks, super_blocks
 
-    zeros, izeros, dots, quants = v.zeros_f32(n), v.zeros_i32(n), dot.dot_unsigned(4, 3), dot.fields(2, 4)
-    scales_at, minima_at = dot.ld_bits_pairs(0, 15), dot.ld_bits_pairs(4, 15)
+    fields, scales_of, minima_of = dot.fields(2, 4), dot.ld_bits_pairs(0, 15), dot.ld_bits_pairs(4, 15)
 
     @v.kernel_inline
-    def q2_k(w, x, stride, n_blocks):
-        acc = zeros()
-        for _ in range(n_blocks):
-            total = izeros()
-            minima = izeros()
-            for p in range(8):
-                for line in range(0, 168, 64):
-                    v.prefetch(w + 8192 + p * 168 + line)
-                q = w + 320 + p * 128
-                sc = scales_at(w + 64 + p * 32)
-                sums = dots(izeros(), quants(v.ld_u8x64(q)), x + p * 32, stride)
-                total = v.mul_add(total, sums, dot.even(sc))
-                sums = dots(izeros(), quants(v.ld_u8x64(q + 64)), x + p * 32 + 16, stride)
-                total = v.mul_add(total, sums, dot.odd(sc))
-                minima = dot.dot_pairs(minima, minima_at(w + 64 + p * 32), x + L.Q8K_SUMS + p * 4, stride)
-            acc = v.add_scaled(acc, total, v.ld_f16x16(w), x + L.Q8K_D, stride)
-            acc = v.sub_scaled(acc, minima, v.ld_f16x16(w + 32), x + L.Q8K_D, stride)
-            w += PACKED
-            x += L.Q8K_BLOCK
-        return acc
+    def quants(w, i):
+        q = w + 320 + i * 128
+        return fields(v.ld_u8x64(q)) + fields(v.ld_u8x64(q + 64))
 
-    return q2_k
+    @v.kernel_inline
+    def scales(w, i):
+        return scales_of(w + 64 + i * 32)
+
+    @v.kernel_inline
+    def minima(w, i):
+        return minima_of(w + 64 + i * 32)
+
+    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=3, minima=minima))
 
 
 def decode():

@@ -34,38 +34,24 @@ def pack(blocks: np.ndarray) -> np.ndarray:
     return np.concatenate([*parts, interleave_groups(fields, 4)], axis=-1)
 
 
-def tile(n: int):
-    from chenxing.kernels import layout as L
+def tile():
     from chenxing.kernels import simd as v
     from chenxing.kernels import simd_dot as dot
+    from chenxing.kernels.tiles import SuperBlocks, super_blocks
 
-    zeros, izeros, dots = v.zeros_f32(n), v.zeros_i32(n), dot.dot_unsigned(4, 7)
     low, high_even, high_odd = dot.fields(2, 4), dot.put_fields(1, 0, 2), dot.put_fields(1, 4, 2)
 
     @v.kernel_inline
-    def q3_k(w, x, stride, n_blocks):
-        acc = zeros()
-        for _ in range(n_blocks):
-            total = izeros()
-            offsets = izeros()
-            for p in range(8):
-                for line in range(0, 228, 64):
-                    v.prefetch(w + 8192 + p * 228 + line)
-                q = w + 288 + p * 192
-                high = v.ld_u8x64(q)
-                sc = dot.ld_i8_pairs(w + 32 + p * 32)
-                sums = dots(izeros(), high_even(low(v.ld_u8x64(q + 64)), high), x + p * 32, stride)
-                total = v.mul_add(total, sums, dot.even(sc))
-                sums = dots(izeros(), high_odd(low(v.ld_u8x64(q + 128)), high), x + p * 32 + 16, stride)
-                total = v.mul_add(total, sums, dot.odd(sc))
-                offsets = dot.dot_pairs(offsets, sc, x + L.Q8K_SUMS + p * 4, stride)
-            total = v.mul_add(total, offsets, v.splat_i32(-4))
-            acc = v.add_scaled(acc, total, v.ld_f16x16(w), x + L.Q8K_D, stride)
-            w += PACKED
-            x += L.Q8K_BLOCK
-        return acc
+    def quants(w, i):
+        q = w + 288 + i * 192
+        high = v.ld_u8x64(q)
+        return high_even(low(v.ld_u8x64(q + 64)), high) + high_odd(low(v.ld_u8x64(q + 128)), high)
 
-    return q3_k
+    @v.kernel_inline
+    def scales(w, i):
+        return dot.ld_i8_pairs(w + 32 + i * 32)
+
+    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=7, offset=4))
 
 
 def decode():

@@ -17,28 +17,19 @@ def pack(blocks: np.ndarray) -> np.ndarray:
     return np.concatenate([interleave(blocks[..., :2]), interleave_groups(blocks[..., 2:], 4)], axis=-1)
 
 
-def tile(n: int):
-    from chenxing.kernels import layout as L
+def tile():
     from chenxing.kernels import simd as v
     from chenxing.kernels import simd_dot as dot
+    from chenxing.kernels.tiles import SmallBlocks, small_blocks
 
-    zeros, izeros, start, dots = v.zeros_f32(n), v.zeros_i32(n), dot.offset_start(8), dot.dot_unsigned(8, 15)
     ld, lo, hi = dot.vectors(4), dot.bits_at(0, 15), dot.bits_at(4, 15)
 
     @v.kernel_inline
-    def q4_0(w, x, stride, n_blocks):
-        acc = zeros()
-        for _ in range(n_blocks):
-            for line in range(0, PACKED, 64):
-                v.prefetch(w + 8192 + line)
-            q = ld(w + 32)
-            total = dots(start(izeros(), x + L.Q8_SUM, stride), lo(q) + hi(q), x, stride)
-            acc = v.add_scaled(acc, total, v.ld_f16x16(w), x + L.Q8_D, stride)
-            w += PACKED
-            x += L.Q8_BLOCK
-        return acc
+    def quants(w):
+        q = ld(w + 32)
+        return lo(q) + hi(q)
 
-    return q4_0
+    return small_blocks(SmallBlocks(PACKED, quants, largest=15, offset=8))
 
 
 def decode():

@@ -18,30 +18,19 @@ def pack(blocks: np.ndarray) -> np.ndarray:
     return np.concatenate([interleave(d), interleave(m), interleave_groups(qs, 4)], axis=-1)
 
 
-def tile(n: int):
-    from chenxing.kernels import layout as L
+def tile():
     from chenxing.kernels import simd as v
     from chenxing.kernels import simd_dot as dot
+    from chenxing.kernels.tiles import SmallBlocks, small_blocks
 
-    zeros, izeros, dots = v.zeros_f32(n), v.zeros_i32(n), dot.dot_unsigned(4, 15)
-    lo, hi = dot.bits_at(0, 15), dot.bits_at(4, 15)
+    ld, lo, hi = dot.vectors(4), dot.bits_at(0, 15), dot.bits_at(4, 15)
 
     @v.kernel_inline
-    def q4_1(w, x, stride, n_blocks):
-        acc = zeros()
-        for _ in range(n_blocks):
-            for line in range(0, PACKED, 64):
-                v.prefetch(w + 8192 + line)
-            a, b, c, d = v.ld_u8x64(w + 64), v.ld_u8x64(w + 128), v.ld_u8x64(w + 192), v.ld_u8x64(w + 256)
-            total = dots(izeros(), (lo(a), lo(b), lo(c), lo(d)), x, stride)
-            total = dots(total, (hi(a), hi(b), hi(c), hi(d)), x + 16, stride)
-            acc = v.add_scaled(acc, total, v.ld_f16x16(w), x + L.Q8_D, stride)
-            acc = v.rank1(acc, v.ld_f16x16(w + 32), x + L.Q8_DSUM, stride)
-            w += PACKED
-            x += L.Q8_BLOCK
-        return acc
+    def quants(w):
+        q = ld(w + 64)
+        return lo(q) + hi(q)
 
-    return q4_1
+    return small_blocks(SmallBlocks(PACKED, quants, largest=15, minimum=True))
 
 
 def decode():

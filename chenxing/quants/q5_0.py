@@ -20,29 +20,19 @@ def pack(blocks: np.ndarray) -> np.ndarray:
     return np.concatenate([interleave(d), interleave(bit_planes(qh)), interleave_groups(qs, 4)], axis=-1)
 
 
-def tile(n: int):
-    from chenxing.kernels import layout as L
+def tile():
     from chenxing.kernels import simd as v
     from chenxing.kernels import simd_dot as dot
+    from chenxing.kernels.tiles import SmallBlocks, small_blocks
 
-    zeros, izeros, start, dots = v.zeros_f32(n), v.zeros_i32(n), dot.offset_start(16), dot.dot_unsigned(8, 31)
     ld, lo, hi, high = dot.vectors(4), dot.bits_at(0, 15), dot.bits_at(4, 15), dot.put_fields(1, 0, 4)
 
     @v.kernel_inline
-    def q5_0(w, x, stride, n_blocks):
-        acc = zeros()
-        for _ in range(n_blocks):
-            for line in range(0, PACKED, 64):
-                v.prefetch(w + 8192 + line)
-            q = ld(w + 96)
-            ws = high(lo(q) + hi(q), v.ld_u8x64(w + 32))
-            total = dots(start(izeros(), x + L.Q8_SUM, stride), ws, x, stride)
-            acc = v.add_scaled(acc, total, v.ld_f16x16(w), x + L.Q8_D, stride)
-            w += PACKED
-            x += L.Q8_BLOCK
-        return acc
+    def quants(w):
+        q = ld(w + 96)
+        return high(lo(q) + hi(q), v.ld_u8x64(w + 32))
 
-    return q5_0
+    return small_blocks(SmallBlocks(PACKED, quants, largest=31, offset=16))
 
 
 def decode():

@@ -21,29 +21,19 @@ def pack(blocks: np.ndarray) -> np.ndarray:
     return np.concatenate(parts, axis=-1)
 
 
-def tile(n: int):
-    from chenxing.kernels import layout as L
+def tile():
     from chenxing.kernels import simd as v
     from chenxing.kernels import simd_dot as dot
+    from chenxing.kernels.tiles import SmallBlocks, small_blocks
 
-    zeros, izeros, dots = v.zeros_f32(n), v.zeros_i32(n), dot.dot_unsigned(8, 31)
     ld, lo, hi, high = dot.vectors(4), dot.bits_at(0, 15), dot.bits_at(4, 15), dot.put_fields(1, 0, 4)
 
     @v.kernel_inline
-    def q5_1(w, x, stride, n_blocks):
-        acc = zeros()
-        for _ in range(n_blocks):
-            for line in range(0, PACKED, 64):
-                v.prefetch(w + 8192 + line)
-            q = ld(w + 128)
-            total = dots(izeros(), high(lo(q) + hi(q), v.ld_u8x64(w + 64)), x, stride)
-            acc = v.add_scaled(acc, total, v.ld_f16x16(w), x + L.Q8_D, stride)
-            acc = v.rank1(acc, v.ld_f16x16(w + 32), x + L.Q8_DSUM, stride)
-            w += PACKED
-            x += L.Q8_BLOCK
-        return acc
+    def quants(w):
+        q = ld(w + 128)
+        return high(lo(q) + hi(q), v.ld_u8x64(w + 64))
 
-    return q5_1
+    return small_blocks(SmallBlocks(PACKED, quants, largest=31, minimum=True))
 
 
 def decode():

@@ -3,8 +3,9 @@
 File     d f16, dmin f16, scales u8[12] (8 pairs of 6 bits), qh u8[32], qs u8[128]: 4 groups of 32 bytes, group g holds
          sub-block 2g in the low nibbles and 2g+1 in the high ones; the high bit of weight i of sub-block s is in qh[i]
          at bit s
-Packed   16 rows: d f16[16], dmin f16[16], sc u8[8][16], m u8[8][16]; then per group the high bits u8[2][16 rows][4]:
-         bit j of byte i is k = 4j+i of a sub-block; qs u8[8][16 rows][4]                                    2,880 bytes
+Packed   16 rows: d f16[16], dmin f16[16], sc u8[4][16 rows][2] and m likewise: two sub-blocks side by side; then per
+         group the high bits u8[2][16 rows][4]: bit j of byte i is k = 4j+i of a sub-block; qs u8[8][16 rows][4]
+                                                                                                             2,880 bytes
 Sum      y = fma(d * dx, f32(sum of sc * (sum of q * x)), y); y = fma(-(dmin * dx), f32(sum of m * (sum of x)), y)
 Source   ggml-common.h block_q5_K; gguf-py quants.py Q5_K
 """
@@ -21,46 +22,35 @@ PACKED = 64 + 256 + 2560
 def pack(blocks: np.ndarray) -> np.ndarray:
     sc, m = unpack_6bit_pairs(blocks[..., 4:16])
     parts = [interleave(blocks[..., :2]), interleave(blocks[..., 2:4])]
-    parts += [interleave_groups(sc, 1), interleave_groups(m, 1)]
+    parts += [interleave_groups(sc, 2), interleave_groups(m, 2)]
     high = high_bits(blocks[..., 16:48]).reshape(*blocks.shape[:-1], 4, 8)
     low = blocks[..., 48:].reshape(*high.shape[:-1], 32)
     groups = np.concatenate([high, low], axis=-1).reshape(*blocks.shape[:-1], 160)
     return np.concatenate([*parts, interleave_groups(groups, 4)], axis=-1)
 
 
-def tile(n: int):
-    from chenxing.kernels import layout as L
+def tile():
     from chenxing.kernels import simd as v
     from chenxing.kernels import simd_dot as dot
+    from chenxing.kernels.tiles import SuperBlocks, super_blocks
 
-    zeros, izeros, dots = v.zeros_f32(n), v.zeros_i32(n), dot.dot_unsigned(8, 31)
     ld, lo, hi, high = dot.vectors(8), dot.bits_at(0, 15), dot.bits_at(4, 15), dot.put_fields(1, 0, 4)
 
     @v.kernel_inline
-    def q5_k(w, x, stride, n_blocks):
-        acc = zeros()
-        for _ in range(n_blocks):
-            total = izeros()
-            minima = izeros()
-            for g in range(4):
-                for line in range(0, 720, 64):
-                    v.prefetch(w + 8192 + g * 720 + line)
-                bits = w + 320 + g * 640
-                q = ld(bits + 128)
-                sums = dots(izeros(), high(lo(q), v.ld_u8x64(bits)), x + g * 64, stride)
-                total = v.mul_add(total, sums, v.ld_u8x16(w + 64 + g * 32))
-                sums = dots(izeros(), high(hi(q), v.ld_u8x64(bits + 64)), x + g * 64 + 32, stride)
-                total = v.mul_add(total, sums, v.ld_u8x16(w + 80 + g * 32))
-                for s in range(2):
-                    m = v.ld_u8x16(w + 192 + g * 32 + s * 16)
-                    minima = dot.dot_pairs(minima, dot.pair(m, m), x + L.Q8K_SUMS + g * 8 + s * 4, stride)
-            acc = v.add_scaled(acc, total, v.ld_f16x16(w), x + L.Q8K_D, stride)
-            acc = v.sub_scaled(acc, minima, v.ld_f16x16(w + 32), x + L.Q8K_D, stride)
-            w += PACKED
-            x += L.Q8K_BLOCK
-        return acc
+    def quants(w, i):
+        bits = w + 320 + i * 640
+        q = ld(bits + 128)
+        return high(lo(q), v.ld_u8x64(bits)) + high(hi(q), v.ld_u8x64(bits + 64))
 
-    return q5_k
+    @v.kernel_inline
+    def scales(w, i):
+        return dot.ld_i8_pairs(w + 64 + i * 32)
+
+    @v.kernel_inline
+    def minima(w, i):
+        return dot.ld_i8_pairs(w + 192 + i * 32)
+
+    return super_blocks(SuperBlocks(PACKED, 32, quants, scales, largest=31, minima=minima))
 
 
 def decode():

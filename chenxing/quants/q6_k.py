@@ -31,40 +31,27 @@ def pack(blocks: np.ndarray) -> np.ndarray:
     return np.concatenate(parts, axis=-1)
 
 
-def tile(n: int):
-    from chenxing.kernels import layout as L
+def tile():
     from chenxing.kernels import simd as v
     from chenxing.kernels import simd_dot as dot
+    from chenxing.kernels.tiles import SuperBlocks, super_blocks
 
-    zeros, izeros, dots = v.zeros_f32(n), v.zeros_i32(n), dot.dot_unsigned(4, 63)
     ld, lo, hi, high = dot.vectors(2), dot.bits_at(0, 15), dot.bits_at(4, 15), dot.put_fields(2, 0, 4)
 
     @v.kernel_inline
-    def sub_block(w, x, stride):
+    def sub_block(w):
         q = ld(w + 64)
-        return dots(izeros(), high(lo(q) + hi(q), v.ld_u8x64(w)), x, stride)
+        return high(lo(q) + hi(q), v.ld_u8x64(w))
 
     @v.kernel_inline
-    def q6_k(w, x, stride, n_blocks):
-        acc = zeros()
-        for _ in range(n_blocks):
-            total = izeros()
-            offsets = izeros()
-            for p in range(8):
-                for line in range(0, 420, 64):
-                    v.prefetch(w + 8192 + p * 420 + line)
-                q = w + 288 + p * 384
-                sc = dot.ld_i8_pairs(w + 32 + p * 32)
-                total = v.mul_add(total, sub_block(q, x + p * 32, stride), dot.even(sc))
-                total = v.mul_add(total, sub_block(q + 192, x + p * 32 + 16, stride), dot.odd(sc))
-                offsets = dot.dot_pairs(offsets, sc, x + L.Q8K_SUMS + p * 4, stride)
-            total = v.mul_add(total, offsets, v.splat_i32(-32))
-            acc = v.add_scaled(acc, total, v.ld_f16x16(w), x + L.Q8K_D, stride)
-            w += PACKED
-            x += L.Q8K_BLOCK
-        return acc
+    def quants(w, i):
+        return sub_block(w + 288 + i * 384) + sub_block(w + 480 + i * 384)
 
-    return q6_k
+    @v.kernel_inline
+    def scales(w, i):
+        return dot.ld_i8_pairs(w + 32 + i * 32)
+
+    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=63, offset=32))
 
 
 def decode():

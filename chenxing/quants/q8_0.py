@@ -17,30 +17,18 @@ def pack(blocks: np.ndarray) -> np.ndarray:
     return np.concatenate([interleave(blocks[..., :2]), interleave_groups(blocks[..., 2:], 4)], axis=-1)
 
 
-def tile(n: int):
-    from chenxing.kernels import layout as L
+def tile():
     from chenxing.kernels import simd as v
     from chenxing.kernels import simd_dot as dot
+    from chenxing.kernels.tiles import SmallBlocks, small_blocks
 
-    zeros, izeros, dots = v.zeros_f32(n), v.zeros_i32(n), dot.dot_signed(4)
+    ld = dot.vectors(8)
 
     @v.kernel_inline
-    def q8_0(w, x, stride, n_blocks):
-        acc = zeros()
-        for _ in range(n_blocks):
-            for line in range(0, PACKED, 64):
-                v.prefetch(w + 8192 + line)
-            total = dot.signed_start(izeros(), x + L.Q8_SUM, stride)
-            for j in range(2):
-                q = w + 32 + j * 256
-                ws = (v.ld_u8x64(q), v.ld_u8x64(q + 64), v.ld_u8x64(q + 128), v.ld_u8x64(q + 192))
-                total = dots(total, ws, x + j * 16, stride)
-            acc = v.add_scaled(acc, total, v.ld_f16x16(w), x + L.Q8_D, stride)
-            w += PACKED
-            x += L.Q8_BLOCK
-        return acc
+    def quants(w):
+        return ld(w + 32)
 
-    return q8_0
+    return small_blocks(SmallBlocks(PACKED, quants, largest=0))
 
 
 def decode():

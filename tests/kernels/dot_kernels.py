@@ -3,12 +3,29 @@
 Groups have two rows of activations. Vectors are read and written in full: 64 bytes of weights, 16 i32 of sums.
 """
 
+from numba.extending import intrinsic
+
 from chenxing.kernels import simd as v
 from chenxing.kernels import simd_dot as dot
 
 put_i32 = v.op(v.void, (v.i64, v.i32x16), v.store)
 put_u8 = v.op(v.void, (v.i64, v.u8x64), v.store)
 put_two, put_four = v.store_group(2), v.store_group(4)
+
+
+def load_i32(n):
+    """An operation (addr): n vectors of i32, one after another."""
+
+    @intrinsic
+    def ld(typingctx, addr):
+        ty = v.group(v.i32x16, n)
+
+        def cg(c, b, s, a):
+            return c.make_tuple(b, ty, [v.load(b, b.add(a[0], v.I64(64 * t)), v.i32x16.ll) for t in range(n)])
+
+        return ty(v.i64), cg
+
+    return ld
 
 
 def unsigned(largest):
@@ -22,15 +39,29 @@ def unsigned(largest):
     return run
 
 
-def signed(start):
-    """The same for i8 weights; the activations' sums, i32 or a pair of i16, are at a 5th address, 8 bytes a row."""
+def signed():
+    """The same for i8 weights; the activations' sums, i32, are at a 5th address, 8 bytes a row."""
     zeros, ld, dots = v.zeros_i32(2), dot.vectors(8), dot.dot_signed(8)
-    begin = {"i32": dot.signed_start, "pair": dot.signed_start_pair}[start]
 
     def run(args, chunk, tid):
         ws = ld(v.ld_i64(args))
-        total = begin(zeros(), v.ld_i64(args + 32), 8)
+        total = dot.signed_start(zeros(), v.ld_i64(args + 32), 8)
         put_two(v.ld_i64(args + 24), 64, dots(total, ws, v.ld_i64(args + 8), v.ld_i64(args + 16)))
+
+    return run
+
+
+def scaled(first, largest):
+    """(args): weights, activations, stride and out as above; scales i32[16] of i16 pairs, start i32[2, 16] and
+    corrections i32[2, 16]: start + scale * the sums over vectors first .. first + 3, less the signed offset."""
+    ld, dots, offset = dot.vectors(8), dot.dot_scaled(4, first, largest), 0 if largest else dot.signed_offset()
+    two = load_i32(2)
+
+    def run(args, chunk, tid):
+        scale = v.ld_i32x16(v.ld_i64(args + 32))
+        total = dots(two(v.ld_i64(args + 40)), ld(v.ld_i64(args)), scale, v.ld_i64(args + 8), v.ld_i64(args + 16))
+        total = v.mul_add(total, two(v.ld_i64(args + 48)), v.splat_i32(-offset))
+        put_two(v.ld_i64(args + 24), 64, total)
 
     return run
 
@@ -46,8 +77,8 @@ def offset(value):
 
 
 def pairs():
-    """(args): pairs i8[16, 2], x i16[2, 4], nibbles u8[16, 2], out i32[7, 16]: dot_pairs (two rows), even, odd, low and
-    high nibbles as pairs, pair(even, odd)."""
+    """(args): pairs i8[16, 2], x i16[2, 4], nibbles u8[16, 2], out i32[6, 16]: dot_pairs (two rows), both_even,
+    both_odd, low and high nibbles as pairs."""
     zeros, low, high = v.zeros_i32(2), dot.ld_bits_pairs(0, 15), dot.ld_bits_pairs(4, 15)
 
     def run(args, chunk, tid):
@@ -55,11 +86,10 @@ def pairs():
         x = v.ld_i64(args + 8)
         out = v.ld_i64(args + 24)
         put_two(out, 64, dot.dot_pairs(zeros(), both, x, 8))
-        put_i32(out + 128, dot.even(both))
-        put_i32(out + 192, dot.odd(both))
+        put_i32(out + 128, dot.both_even(both))
+        put_i32(out + 192, dot.both_odd(both))
         put_i32(out + 256, low(v.ld_i64(args + 16)))
         put_i32(out + 320, high(v.ld_i64(args + 16)))
-        put_i32(out + 384, dot.pair(dot.even(both), dot.odd(both)))
 
     return run
 

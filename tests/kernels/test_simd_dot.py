@@ -50,17 +50,32 @@ def test_dot_unsigned(every_isa: ISA, largest: int, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["random", "largest"])
-@pytest.mark.parametrize("start", ["i32", "pair"])
-def test_dot_signed(every_isa: ISA, start: str, kind: str) -> None:
+def test_dot_signed(every_isa: ISA, kind: str) -> None:
     w, out, x = aligned((8, 64), np.int8), aligned((2, 16), np.int32), activations(kind)
     w[:] = np.random.default_rng(6).integers(-128, 128, w.shape) if kind == "random" else -128
     sums = aligned((2, 2), np.int32)
-    if start == "i32":
-        sums[:, 0] = x.sum(axis=1)
-    else:
-        sums.view(np.int16)[:, :2] = x[:, :32].reshape(2, 2, 16).sum(axis=2)
-    run(every_isa, f"signed({start})", w, x, 48, out, sums)
+    sums[:, 0] = x.sum(axis=1)
+    run(every_isa, "signed()", w, x, 48, out, sums)
     assert np.array_equal(out, x[:, :32].astype(np.int64) @ matrix(w).T)
+
+
+@pytest.mark.parametrize("kind", ["random", "largest"])
+@pytest.mark.parametrize("first", [0, 4])
+@pytest.mark.parametrize("largest", [0, 3, 7, 15, 31, 63])
+def test_dot_scaled(every_isa: ISA, largest: int, first: int, kind: str) -> None:
+    """Four of eight vectors, times a scale a row, on top of what was there; largest 0 is signed weights."""
+    rng = np.random.default_rng(11)
+    w, out, x = aligned((8, 64), np.int8), aligned((2, 16), np.int32), activations(kind)
+    least, most = (0, largest) if largest else (-128, 127)
+    w[:] = rng.integers(least, most + 1, w.shape) if kind == "random" else largest or -128
+    scales, start, corrections = aligned(16, np.int32), aligned((2, 16), np.int32), aligned((2, 16), np.int32)
+    sc = rng.integers(-128, 128, 16) if kind == "random" else np.repeat([-128, 127], 8)
+    scales.view(np.int16)[:] = np.repeat(sc, 2)
+    start[:] = rng.integers(-(10**6), 10**6, start.shape)
+    part = x[:, :16].astype(np.int64)  # the group's vectors meet the activations from 0 on
+    corrections[:] = part.sum(axis=1, keepdims=True) * sc
+    run(every_isa, f"scaled({first},{largest})", w, x, 48, out, scales, start, corrections)
+    assert np.array_equal(out, start + (part @ matrix(w)[:, 4 * first : 4 * first + 16].T) * sc)
 
 
 def test_offset_start(every_isa: ISA) -> None:
@@ -76,14 +91,14 @@ def test_pairs(every_isa: ISA) -> None:
     both[:] = rng.integers(-128, 128, both.shape)
     x[:] = rng.integers(-2032, 2033, x.shape)
     nibbles[:] = rng.integers(0, 256, nibbles.shape)
-    out = aligned((7, 16), np.int32)
+    out = aligned((6, 16), np.int32)
     run(every_isa, "pairs", both, x, nibbles, out)
     dots = x[:, :2].astype(np.int64) @ both.T.astype(np.int64)
     assert np.array_equal(out[:2], dots)
-    assert np.array_equal(out[2:4], both.T)
+    assert np.array_equal(out[2].view(np.int16).reshape(16, 2), both[:, [0, 0]])
+    assert np.array_equal(out[3].view(np.int16).reshape(16, 2), both[:, [1, 1]])
     assert np.array_equal(out[4].view(np.int16).reshape(16, 2), nibbles & 15)
     assert np.array_equal(out[5].view(np.int16).reshape(16, 2), nibbles >> 4)
-    assert np.array_equal(out[6].view(np.int16).reshape(16, 2), both)
 
 
 def test_bytes(every_isa: ISA) -> None:

@@ -62,6 +62,8 @@ def q8k_rows(q: np.ndarray, d: np.ndarray) -> np.ndarray:
     _put(rows, L.Q8K_D, d)
     sums = q.reshape(n, -1, 16, 16).sum(axis=-1, dtype=np.int16)
     rows[..., L.Q8K_SUMS : L.Q8K_SUMS + 32] = sums.view(np.uint8)
+    sums = q.reshape(n, -1, 8, 32).sum(axis=-1, dtype=np.int16)
+    rows[..., L.Q8K_SUMS32 : L.Q8K_SUMS32 + 16] = sums.view(np.uint8)
     return rows.reshape(n, -1)
 
 

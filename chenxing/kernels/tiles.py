@@ -1,0 +1,308 @@
+"""Products of one packed tile of 16 weight rows with rows of activations, made of a format's own reading of its blocks.
+
+A format says how a packed block is read (`SmallBlocks`, `SuperBlocks`, `Floats`); what is summed, and in which order
+(law L1), is written here once. Two ways lead to the same operations for every output element:
+    gemv    few rows of activations: blocks are unpacked in registers, straight into the products
+    gemm    many rows: some blocks are unpacked into scratch in L1, which then meets all rows, a few at a time
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from chenxing.kernels import layout as L
+from chenxing.kernels import simd as v
+from chenxing.kernels import simd_dot as dot
+from chenxing.kernels.simd import kernel_inline
+
+AHEAD = 8192  # bytes between a weight's prefetch and its use
+D, MIN = 0, 32  # in every packed block: f16[16] scales, then f16[16] minima where the format has them
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Kernel functions over one tile.
+
+    n_bytes        a packed block of the tile
+    x_bytes        the activations that meet it, of one row
+    gemv           n -> function (w, x, stride, n_blocks) -> n x f32x16: n rows of activations, `stride` bytes apart
+    unit           blocks that are unpacked together, at most
+    scratch_bytes  what they take
+    unpack         function (w, scratch, count): `count` blocks, at most `unit`
+    gemm           n -> function (scratch, count, x, stride, acc): n rows of f32x16 at acc, 64 bytes apart, go on
+    """
+
+    n_bytes: int
+    x_bytes: int
+    gemv: Callable
+    unit: int
+    scratch_bytes: int
+    unpack: Callable
+    gemm: Callable
+
+
+@dataclass(frozen=True)
+class SmallBlocks:
+    """Blocks of 32 weights: w = d * (q - offset), plus the minimum where there is one.
+
+    n_bytes   of a packed block
+    quants    (w) -> group of 8 vectors: q of 4 consecutive k each
+    largest   q is 0..largest; 0: q is a signed byte
+    """
+
+    n_bytes: int
+    quants: Callable
+    largest: int
+    offset: int = 0
+    minimum: bool = False
+
+
+@dataclass(frozen=True)
+class SuperBlocks:
+    """Blocks of 256 weights in sub-blocks of 16 or 32: w = (d * sc) * (q - offset) - dmin * m.
+
+    n_bytes   of a packed block
+    sub       weights of a sub-block
+    quants    (w, i) -> group of vectors: q of the two sub-blocks 2i and 2i + 1
+    scales    (w, i) -> i32x16: their sc, as two i16 in each lane
+    minima    (w, i) -> their m likewise, or None
+    largest   q is 0..largest; 0: q is a signed byte
+    """
+
+    n_bytes: int
+    sub: int
+    quants: Callable
+    scales: Callable
+    largest: int
+    offset: int = 0
+    minima: Callable | None = None
+
+
+def small_blocks(f: SmallBlocks) -> Tile:
+    """y = fma(d * dx, f32(sum of (q - offset) * x), y); y = fma(m, dx * sum of x, y)"""
+    unit, line = 8, 512 + 128  # of scratch: quants, d and m as f32
+    keep, load = dot.store_vectors(8), dot.vectors(8)
+    quants, n_bytes, minimum = f.quants, f.n_bytes, f.minimum
+    signed = f.largest == 0
+    start = dot.signed_start if signed else dot.offset_start(f.offset)
+
+    def block(n):
+        zeros, dots = v.zeros_i32(n), dot.dot_signed(8) if signed else dot.dot_unsigned(8, f.largest)
+
+        @kernel_inline
+        def plain(acc, q, d, m, x, stride):
+            total = dots(start(zeros(), x + L.Q8_SUM, stride), q, x, stride)
+            return v.add_scaled(acc, total, d, x + L.Q8_D, stride)
+
+        @kernel_inline
+        def with_minimum(acc, q, d, m, x, stride):
+            return v.rank1(plain(acc, q, d, m, x, stride), m, x + L.Q8_DSUM, stride)
+
+        return with_minimum if minimum else plain
+
+    m_at = MIN if minimum else D
+
+    def gemv(n):
+        zeros, add_block = v.zeros_f32(n), block(n)
+
+        @kernel_inline
+        def run(w, x, stride, n_blocks):
+            acc = zeros()
+            for _ in range(n_blocks):
+                for at in range(0, n_bytes, 64):
+                    v.prefetch(w + AHEAD + at)
+                acc = add_block(acc, quants(w), v.ld_f16x16(w), v.ld_f16x16(w + m_at), x, stride)
+                w += n_bytes
+                x += L.Q8_BLOCK
+            return acc
+
+        return run
+
+    @kernel_inline
+    def unpack(w, scratch, count):
+        for _ in range(count):
+            for at in range(0, n_bytes, 64):
+                v.prefetch(w + AHEAD + at)
+            keep(scratch, quants(w))
+            v.st_f32x16(scratch + 512, v.ld_f16x16(w))
+            v.st_f32x16(scratch + 576, v.ld_f16x16(w + m_at))
+            w += n_bytes
+            scratch += line
+
+    def gemm(n):
+        add_block, ld, st = block(n), v.load_group(n), v.store_group(n)
+
+        @kernel_inline
+        def run(scratch, count, x, stride, acc_at):
+            acc = ld(acc_at, 64)
+            for _ in range(count):
+                d, m = v.ld_f32x16(scratch + 512), v.ld_f32x16(scratch + 576)
+                acc = add_block(acc, load(scratch), d, m, x, stride)
+                scratch += line
+                x += L.Q8_BLOCK
+            st(acc_at, 64, acc)
+
+        return run
+
+    return Tile(n_bytes, L.Q8_BLOCK, gemv, unit, unit * line, unpack, gemm)
+
+
+def super_blocks(f: SuperBlocks) -> Tile:
+    """y = fma(d * dx, f32(sum of sc * (sum of (q - offset) * x)), y); y = fma(-(dmin * dx), f32(sum of m * x), y)"""
+    sub, n_bytes, quants, scales = f.sub, f.n_bytes, f.quants, f.scales
+    steps, n_sub, n_pairs = sub // 4, 256 // sub, 128 // sub
+    sums = L.Q8K_SUMS if sub == 16 else L.Q8K_SUMS32
+    keep, load = dot.store_vectors(2 * steps), dot.vectors(steps)
+    offset = f.offset if f.largest else dot.signed_offset()
+    has_minima = f.minima is not None
+    corrections = f.minima or f.scales
+    m_at = MIN if has_minima else D
+    scales_at, corrections_at, d_at = 4096, 4096 + 64 * n_sub, 4096 + 64 * n_sub + 64 * n_pairs
+
+    def products(n, first):
+        return dot.dot_scaled(steps, first, f.largest)
+
+    def finish(n):
+        """The sums of one block, added to acc."""
+
+        @kernel_inline
+        def minima(acc, total, corrected, d, m, x, stride):
+            acc = v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
+            return v.sub_scaled(acc, corrected, m, x + L.Q8K_D, stride)
+
+        @kernel_inline
+        def offsets(acc, total, corrected, d, m, x, stride):
+            total = v.mul_add(total, corrected, v.splat_i32(-offset))
+            return v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
+
+        @kernel_inline
+        def plain(acc, total, corrected, d, m, x, stride):
+            return v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
+
+        return minima if has_minima else offsets if offset else plain
+
+    def correct(n):
+        """One pair of sub-blocks' part of what the minima or the offset take away."""
+
+        @kernel_inline
+        def some(sum_, pairs, x, i, stride):
+            return dot.dot_pairs(sum_, pairs, x + sums + i * 4, stride)
+
+        @kernel_inline
+        def none(sum_, pairs, x, i, stride):
+            return sum_
+
+        return some if has_minima or offset else none
+
+    def gemv(n):
+        zeros, izeros, add, end = v.zeros_f32(n), v.zeros_i32(n), correct(n), finish(n)
+        even, odd = products(n, 0), products(n, steps)
+        lines = -(-n_bytes // n_pairs)
+
+        @kernel_inline
+        def run(w, x, stride, n_blocks):
+            acc = zeros()
+            for _ in range(n_blocks):
+                total = izeros()
+                corrected = izeros()
+                for i in range(n_pairs):
+                    for at in range(0, lines, 64):
+                        v.prefetch(w + AHEAD + i * lines + at)
+                    q = quants(w, i)
+                    sc = scales(w, i)
+                    total = even(total, q, dot.both_even(sc), x + i * 2 * sub, stride)
+                    total = odd(total, q, dot.both_odd(sc), x + i * 2 * sub + sub, stride)
+                    corrected = add(corrected, corrections(w, i), x, i, stride)
+                acc = end(acc, total, corrected, v.ld_f16x16(w), v.ld_f16x16(w + m_at), x, stride)
+                w += n_bytes
+                x += L.Q8K_BLOCK
+            return acc
+
+        return run
+
+    @kernel_inline
+    def unpack(w, scratch, count):
+        for i in range(n_pairs):
+            for at in range(0, n_bytes // n_pairs, 64):
+                v.prefetch(w + AHEAD + i * (n_bytes // n_pairs) + at)
+            keep(scratch + i * 128 * steps, quants(w, i))
+            sc = scales(w, i)
+            v.st_i32x16(scratch + scales_at + i * 128, dot.both_even(sc))
+            v.st_i32x16(scratch + scales_at + i * 128 + 64, dot.both_odd(sc))
+            v.st_i32x16(scratch + corrections_at + i * 64, corrections(w, i))
+        v.st_f32x16(scratch + d_at, v.ld_f16x16(w))
+        v.st_f32x16(scratch + d_at + 64, v.ld_f16x16(w + m_at))
+
+    def gemm(n):
+        izeros, add, end, ld, st = v.zeros_i32(n), correct(n), finish(n), v.load_group(n), v.store_group(n)
+        some = products(n, 0)
+
+        @kernel_inline
+        def run(scratch, count, x, stride, acc_at):
+            total = izeros()
+            for s in range(n_sub):
+                sc = v.ld_i32x16(scratch + scales_at + s * 64)
+                total = some(total, load(scratch + s * 64 * steps), sc, x + s * sub, stride)
+            corrected = izeros()
+            for i in range(n_pairs):
+                corrected = add(corrected, v.ld_i32x16(scratch + corrections_at + i * 64), x, i, stride)
+            d, m = v.ld_f32x16(scratch + d_at), v.ld_f32x16(scratch + d_at + 64)
+            st(acc_at, 64, end(ld(acc_at, 64), total, corrected, d, m, x, stride))
+
+        return run
+
+    return Tile(n_bytes, L.Q8K_BLOCK, gemv, 1, d_at + 128, unpack, gemm)
+
+
+def floats(n_bytes: int, load: Callable) -> Tile:
+    """y = fma(w, x, y) over ascending k; load(w) -> the 16 rows' weights of one k as f32x16."""
+    unit = 64
+
+    def gemv(n):
+        zeros = v.zeros_f32(n)
+
+        @kernel_inline
+        def run(w, x, stride, n_blocks):
+            acc = zeros()
+            for i in range(n_blocks):
+                v.prefetch(w + AHEAD)
+                acc = v.rank1(acc, load(w), x + i * 4, stride)
+                w += n_bytes
+            return acc
+
+        return run
+
+    @kernel_inline
+    def unpack(w, scratch, count):
+        for _ in range(count):
+            v.prefetch(w + AHEAD)
+            v.st_f32x16(scratch, load(w))
+            w += n_bytes
+            scratch += 64
+
+    def gemm(n):
+        ld, st = v.load_group(n), v.store_group(n)
+
+        @kernel_inline
+        def run(scratch, count, x, stride, acc_at):
+            acc = ld(acc_at, 64)
+            for i in range(count):
+                acc = v.rank1(acc, v.ld_f32x16(scratch + i * 64), x + i * 4, stride)
+            st(acc_at, 64, acc)
+
+        return run
+
+    return Tile(n_bytes, 4, gemv, unit, unit * 64, unpack, gemm)
+
+
+def stack(n_bytes: int):
+    """An operation that gives the address of n_bytes of the stack, on a cache line; a place for each use in a kernel."""
+
+    def build(b):
+        with b.goto_entry_block():  # not by numba's alloca_once, which fills it with zeros, byte by byte
+            place = b.alloca(ir.ArrayType(ir.IntType(8), n_bytes))
+        place.align = L.ALIGN
+        return b.ptrtoint(place, v.I64)
+
+    return v.op(v.i64, (), build)
