@@ -38,7 +38,7 @@ class Engine:
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
         self._pool = PagePool(-(-n_ctx // PAGE), page_bytes(hp))
-        self._model: Model = load_model(gguf, hp, self._pool.base, library, n_threads, on_progress)
+        self._model: Model = load_model(gguf, hp, library, n_threads, on_progress)
         self._sequence = KVSequence(self._pool, n_ctx)
 
     def prompt(self, ids: Sequence[int], on_prefill: Prefill | None = None) -> tuple[int, np.ndarray]:
