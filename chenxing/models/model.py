@@ -40,9 +40,9 @@ class Model:
         self._team.close()
 
 
-def page_bytes(hp: HParams) -> int:
+def page_bytes(hp: HParams, kv_type: str = "f16") -> int:
     """Size of one KV page: PAGE tokens, all layers. It must be zeroed at creation and start on a cache line."""
-    return kv_layer_bytes(hp) * hp.n_layer
+    return kv_layer_bytes(hp, kv_type) * hp.n_layer
 
 
 def read_model(model: GGUF, n_ctx: int | None = None) -> HParams:
@@ -64,12 +64,16 @@ def load_model(
     library: KernelLibrary,
     n_threads: int,
     on_progress: Progress | None = None,
+    kv_type: str = "f16",
 ) -> Model:
-    """Weights packed or mapped, kernels compiled or found, program recorded."""
+    """Weights packed or mapped, kernels compiled or found, program recorded.
+
+    kv_type: how the pages hold keys and values, one of KV_TYPES
+    """
     arch = find_architecture(model)
     weights = Weights(model, list(arch.tensors(hp)), on_progress)
-    step = Step(N_BATCH, N_OUTPUTS, hp.n_vocab, hp.n_head // hp.n_head_kv)
-    recorder = Recorder(hp, step, n_threads)
+    step = Step(N_BATCH, N_OUTPUTS, hp.n_vocab, hp.n_head, hp.n_head_kv, n_threads)
+    recorder = Recorder(hp, step, n_threads, kv_type)
     arch.forward(hp, weights, recorder)
     recorder.program.finish(library, on_progress)
     return Model(hp, weights, step, recorder, Team(library, n_threads))

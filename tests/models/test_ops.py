@@ -34,7 +34,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     gguf = open_gguf(Toy("toy", "llama", shape, {}, ggml_type=GGMLQuantizationType.Q8_0).write(tmp_path))
     hp = read_model(gguf)
     weights = Weights(gguf, list(find_architecture(gguf).tensors(hp)))
-    step = Step(N_ROWS, 1, N_VOCAB, 2)
+    step = Step(N_ROWS, 1, N_VOCAB, 2, 1)
     page = aligned(page_bytes(hp))
     recorder = Recorder(hp, step, 1)
 
