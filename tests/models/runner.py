@@ -21,13 +21,20 @@ class Runner:
     """
 
     def __init__(
-        self, path: Path, library: KernelLibrary, *, n_ctx: int, n_threads: int = 1, max_tokens: int = 96
+        self,
+        path: Path,
+        library: KernelLibrary,
+        *,
+        n_ctx: int,
+        n_threads: int = 1,
+        max_tokens: int = 96,
+        kv_type: str = "f16",
     ) -> None:
         gguf = open_gguf(path)
         hp = read_model(gguf, n_ctx)
         self._n_pages = -(-max_tokens // PAGE)
-        self._pages_of_both = aligned((2 * self._n_pages, page_bytes(hp)))
-        self._model = load_model(gguf, hp, library, n_threads)
+        self._pages_of_both = aligned((2 * self._n_pages, page_bytes(hp, kv_type)))
+        self._model = load_model(gguf, hp, library, n_threads, kv_type=kv_type)
         self._shuffle = np.random.default_rng(1)
 
     def logits(self, ids: Sequence[int], sizes: Iterable[int]) -> np.ndarray:

@@ -80,7 +80,8 @@ def test_places_are_apart_and_end() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         step = make(n_threads=16)
-        step.fill([run(int(n), int(p)) for n, p in zip(rng.integers(1, 20, 3), rng.integers(0, 200000, 3), strict=True)])
+        sizes, positions = rng.integers(1, 20, 3).tolist(), rng.integers(0, 200000, 3).tolist()
+        step.fill([run(n, position) for n, position in zip(sizes, positions, strict=True)])
         taken = [place - 1 + i for _, rows, _, place in tasks(step) if place for i in range(rows)]
         assert len(set(taken)) == len(taken) and all(0 <= place < A.PLACES for place in taken)
         found = [
