@@ -62,8 +62,8 @@ class Step:
         self.tasks_at, self.merges_at = address(self._tasks), address(self._merges)
         self.counters_at, self.logits_at = address(self.counters), address(self._logits)
         self.logits_stride = padded * 4
-        self._words = _Views(*(memoryview(a) for a in (self._tokens, self._positions, self._pages, self._slots)))
-        self._task_words, self._merge_words = memoryview(self._tasks), memoryview(self._merges)
+        self._words = _Views(self._tokens.data, self._positions.data, self._pages.data, self._slots.data)
+        self._task_words, self._merge_words = self._tasks.data, self._merges.data
 
     def fill(self, runs: Sequence[Run]) -> None:
         """Lay the rows of these runs out."""
