@@ -20,6 +20,7 @@ from chenxing.config import physical_cores, settings
 from chenxing.engine import Engine, Generation
 from chenxing.errors import UsageError
 from chenxing.gguf import GGUF, open_gguf
+from chenxing.kernels.attention_layout import KV_TYPES
 from chenxing.kernels.library import KernelLibrary
 from chenxing.models.model import read_model
 from chenxing.sampling import Sampler, SamplingParams
@@ -58,6 +59,7 @@ class LLM:
         n_ctx: int | None = None,
         n_threads: int | None = None,
         chat_template: str | None = None,
+        kv_type: str = "f16",
         on_progress: Callable[[str, float], None] | None = None,
     ) -> "LLM":
         """Load a path, a pulled model's name, hf:owner/repo[:QUANT], or a built-in name, which is pulled if need be.
@@ -65,10 +67,13 @@ class LLM:
         n_ctx          tokens of context; the model's own by default. Memory is taken as it fills.
         n_threads      the physical cores that this process may use, by default
         chat_template  name of a template or Jinja source, instead of the file's own
+        kv_type        how keys and values are kept: f16, bf16, f32, or q8_0, which takes half of f16's memory
         on_progress    called with a stage ("download", "compile kernels ...", "pack weights") and a fraction 0..1
 
         Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError.
         """
+        if kv_type not in KV_TYPES:
+            raise UsageError(f"kv_type: expected one of {', '.join(KV_TYPES)}, found {kv_type!r}")
         gguf = open_gguf(hub.resolve(str(model), on_progress=on_progress))
         if n_ctx is not None and n_ctx < 0:
             raise UsageError(f"n_ctx: expected at least 1, or 0 for the model's own, found {n_ctx}")
@@ -85,7 +90,7 @@ class LLM:
             special_texts=tokenizer.special_texts,
             override=chat_template,
         )
-        engine = Engine(gguf, hp, n_ctx, KernelLibrary(), n_threads, on_progress)
+        engine = Engine(gguf, hp, n_ctx, KernelLibrary(), n_threads, on_progress, kv_type)
         return cls(gguf, engine, tokenizer, template)
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = False) -> list[int]:

@@ -24,7 +24,8 @@ Prefill = Callable[[int, int], None]  # tokens that are in the cache now, tokens
 class Engine:
     """A model with its KV pages. Not thread-safe: one call at a time.
 
-    n_ctx   tokens that a conversation may have
+    n_ctx     tokens that a conversation may have
+    kv_type   how keys and values are kept: f16, bf16, f32 or q8_0
     """
 
     def __init__(
@@ -35,10 +36,11 @@ class Engine:
         library: KernelLibrary,
         n_threads: int,
         on_progress: Progress | None = None,
+        kv_type: str = "f16",
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
-        self._pool = PagePool(-(-n_ctx // PAGE), page_bytes(hp))
-        self._model: Model = load_model(gguf, hp, self._pool.base, library, n_threads, on_progress)
+        self._pool = PagePool(-(-n_ctx // PAGE), page_bytes(hp, kv_type))
+        self._model: Model = load_model(gguf, hp, library, n_threads, on_progress, kv_type)
         self._sequence = KVSequence(self._pool, n_ctx)
 
     def prompt(self, ids: Sequence[int], on_prefill: Prefill | None = None) -> tuple[int, np.ndarray]:

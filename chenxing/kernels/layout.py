@@ -33,7 +33,7 @@ PART_KERNEL, PART_ARGS, PART_CHUNKS, PART_UNIT, PART_DIVISOR, PART_COUNT = 0, 8,
 PART_BYTES = 48
 
 # counters of a step, int64 each; the index is a part's `unit`
-ONE, N_ROWS, N_OUTPUTS, N_TASKS = 0, 1, 2, 3
+ONE, N_ROWS, N_OUTPUTS, N_TASKS, N_MERGES = 0, 1, 2, 3, 4
 STEP_WORDS = 8
 EACH_ROWS = 4
 

@@ -27,13 +27,13 @@ class PagePool:
         except (MemoryError, ValueError, OverflowError) as e:  # more than there is, or than can be counted
             gib = n_pages * page_bytes / 2**30
             raise OutOfMemoryError(f"{gib:.1f} GiB for a context of {n_pages * PAGE} tokens: use a smaller -c") from e
+        self._base = address(self._memory)
         self._references = np.zeros(n_pages, np.int32)
         self._free = list(range(n_pages - 1, -1, -1))
 
-    @property
-    def base(self) -> int:
-        """Address of page 0; page p is p * page_bytes further on."""
-        return address(self._memory)
+    def address(self, page: int) -> int:
+        """Where a page is in memory."""
+        return self._base + page * self.page_bytes
 
     @property
     def n_free(self) -> int:
@@ -78,28 +78,22 @@ class Sequence:
         self._pool = pool
         self.n_ctx = n_ctx
         self.ids: list[int] = []
-        self._pages = np.zeros(-(-n_ctx // PAGE), np.int32)
-        self._n_pages = 0
-
-    @property
-    def pages(self) -> np.ndarray:
-        """i32 page ids; entries past the reserved ones mean nothing."""
-        return self._pages
+        self.pages = np.zeros(-(-n_ctx // PAGE), np.int64)  # addresses; entries past the reserved ones mean nothing
+        self._held: list[int] = []
 
     def reserve(self, n_tokens: int) -> None:
         """Hold pages for n_tokens in all. Raises OutOfMemoryError if the pool has too few."""
         assert n_tokens <= self.n_ctx
-        while self._n_pages * PAGE < n_tokens:
+        while len(self._held) * PAGE < n_tokens:
             page = self._pool.allocate()
             if page is None:
                 raise OutOfMemoryError(f"all {self._pool.n_pages} KV pages are in use")
-            self._pages[self._n_pages] = page
-            self._n_pages += 1
+            self.pages[len(self._held)] = self._pool.address(page)
+            self._held.append(page)
 
     def truncate(self, n_tokens: int) -> None:
         """Forget all tokens from the n-th on and release what only they needed."""
         del self.ids[n_tokens:]
         keep = -(-n_tokens // PAGE)
-        if keep < self._n_pages:
-            self._pool.release(self._pages[keep : self._n_pages].tolist())
-            self._n_pages = keep
+        self._pool.release(self._held[keep:])
+        del self._held[keep:]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from chenxing.kernels import attention_layout as A
 from chenxing.kernels import layout as L
 from chenxing.kernels.memory import aligned
 from chenxing.models.program import Part, Program, Prologue, f32_bits
@@ -20,8 +21,9 @@ from chenxing.models.spec import HParams
 from chenxing.models.step import Step
 from chenxing.models.weights import Matrix, Table
 
-_ROWS, _ATTENTION, _QUANTS, _MOE = (
+_ROWS, _ROPE, _ATTENTION, _QUANTS, _MOE = (
     "chenxing.kernels.rows",
+    "chenxing.kernels.rope",
     "chenxing.kernels.attention",
     "chenxing.quants.kernels",
     "chenxing.kernels.experts",
@@ -88,18 +90,9 @@ class Operand:
     prologue: Prologue | None
 
 
-@dataclass(frozen=True)
-class KVLayout:
-    """Where kernels find KV pages: base address of the pool, bytes of a page, bytes of one layer in it."""
-
-    pool: int
-    page_bytes: int
-    layer_bytes: int
-
-
-def kv_layer_bytes(hp: HParams) -> int:
-    """K and V of one layer in a page: f16, head_dim padded to a multiple of 32."""
-    return 2 * hp.n_head_kv * _padded(hp.head_dim) * L.PAGE * 2
+def kv_layer_bytes(hp: HParams, kv_type: str) -> int:
+    """K and V of one layer in a page: head_dim padded to a multiple of 32."""
+    return 2 * hp.n_head_kv * A.KV_TYPES[kv_type].head_bytes(_padded(hp.head_dim))
 
 
 def _padded(n: int, multiple: int = 32) -> int:
@@ -113,8 +106,8 @@ class Recorder:
     Words that change rows in place return new rows: a value never changes, and nothing is done with an old one.
     """
 
-    def __init__(self, hp: HParams, step: Step, kv: KVLayout, n_threads: int) -> None:
-        self.hp, self.step, self.kv, self.n_threads = hp, step, kv, n_threads
+    def __init__(self, hp: HParams, step: Step, n_threads: int, kv_type: str = "f16") -> None:
+        self.hp, self.step, self.n_threads, self.kv_type = hp, step, n_threads, kv_type
         self.program = Program()
         self._buffers: dict[tuple, int] = {}
         self._operands: dict[tuple, Operand] = {}
@@ -202,7 +195,7 @@ class Recorder:
         freqs = frequencies(rope, factors)
         table = self.program.buffer(self.step.n_batch * len(freqs) * 8)
         args = [self._array(freqs), self.step.positions_at, table, len(freqs), f32_bits(rope.mscale)]
-        self.program.add([Part(f"{_ATTENTION}:rope_table", args, 1, L.N_ROWS)])
+        self.program.add([Part(f"{_ROPE}:rope_table", args, 1, L.N_ROWS)])
         return rope, table
 
     def attend(
@@ -218,32 +211,37 @@ class Recorder:
         k_norm: np.ndarray | None = None,
         window: int | None = None,
         softcap: float = 0.0,
+        sinks: np.ndarray | None = None,
     ) -> Rows:
         """Write k and v to the layer's pages and attend to all keys up to each row's position.
 
         q_norm, k_norm   f32[head_dim] RMS norms of every head before the rotation
         window           keys that a row sees, its own included; None: all up to it
         softcap          scores become softcap * tanh(score / softcap)
+        sinks            f32[n_head] logits that take part in the softmax's sum, as a key without a value would
         """
         hp, step = self.hp, self.step
         padded = _padded(hp.head_dim)
-        offset = layer * self.kv.layer_bytes
+        offset = layer * kv_layer_bytes(hp, self.kv_type)
         assert q.stride == k.stride == v.stride
         ready = self._rows("q", hp.n_head * padded)
         factor = (hp.head_dim**-0.5 if scale is None else scale) * 1.4426950408889634
         n_rot, table = (rope[0].n_rot, rope[1]) if rope else (2, 0)
-        base, each = self._scratch(max(padded * 4, hp.n_embd * 4))
+        base, each = self._scratch(padded * 4 + 128)
         write = [q.address, k.address, v.address, q.stride, hp.n_head, hp.n_head_kv, hp.head_dim, n_rot, table]
         write += [0 if w is None else self._array(w) for w in (q_norm, k_norm)]
         write += [self._norm_eps, step.pages_at, step.slots_at, offset, ready.address, f32_bits(factor), base, each]
-        self.program.add([Part(f"{_ATTENTION}:rope_kv", write, 1, L.N_ROWS)])
+        self.program.add([Part(f"{_ROPE}:rope_kv({self.kv_type})", write, 1, L.N_ROWS)])
         out = self._rows("attended", hp.n_q)
-        group = hp.n_head // hp.n_head_kv
-        base, each = self._scratch(step.attention_scratch(padded, group))
-        args = [ready.address, hp.n_head, hp.n_head_kv, step.tasks_at, self.kv.pool, self.kv.page_bytes, offset]
-        args += [window or ALL_KEYS, f32_bits(softcap), out.address, out.stride, base, each]
-        args += [step.positions_at, hp.head_dim]
-        self.program.add([Part(f"{_ATTENTION}:attend({padded})", args, hp.n_head_kv, L.N_TASKS)])
+        base, each = self._scratch(A.scratch_bytes(padded, hp.n_head // hp.n_head_kv))
+        partials = self._buffer("partials", A.PLACES * hp.n_head * A.state_bytes(padded))
+        reach, logits = window or ALL_KEYS, 0 if sinks is None else self._array(sinks)
+        args = [ready.address, hp.n_head, hp.n_head_kv, step.tasks_at, offset, reach, f32_bits(softcap), logits]
+        args += [out.address, out.stride, base, each, step.positions_at, hp.head_dim, partials]
+        self.program.add([Part(f"{_ATTENTION}:attend({padded},{self.kv_type})", args, hp.n_head_kv, L.N_TASKS)])
+        args = [hp.n_head, step.merges_at, step.positions_at, reach, logits, out.address, out.stride, hp.head_dim]
+        args += [partials, base, each]
+        self.program.add([Part(f"{_ATTENTION}:merge_segments({padded})", args, hp.n_head, L.N_MERGES)])
         return out
 
     def experts(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from chenxing.errors import UsageError
+from chenxing.kernels.attention_layout import KV_TYPES
 from chenxing.terminal.escapes import unescape
 from chenxing.terminal.inputs import read_text_file
 from chenxing.terminal.sampling_flags import add_sampling_flags
@@ -48,7 +49,10 @@ def add_parsers(subparsers: Any) -> None:
 
 
 def add_model_flags(group: argparse._ActionsContainer, *, n_ctx: int = 0, least_ctx: int = 0) -> None:
-    """-c and -t, for every command that loads weights; `n_ctx` is the command's default, `least_ctx` the least."""
+    """-c, -t and the KV types, for every command that loads weights.
+
+    n_ctx, least_ctx   the command's default context and the least
+    """
     what = (
         f"tokens of a chunk ({n_ctx})" if n_ctx else "tokens that the context holds; 0: what the model was made for (0)"
     )
@@ -57,6 +61,17 @@ def add_model_flags(group: argparse._ActionsContainer, *, n_ctx: int = 0, least_
     )
     help_threads = "threads; -1: the physical cores that this process may use (-1)"
     group.add_argument("-t", "--threads", dest="n_threads", type=one_or_more, metavar="N", help=help_threads)
+    for key, name in (("k", "keys"), ("v", "values")):
+        what = f"how {name} are kept, the same for both: {', '.join(KV_TYPES)} (f16)"
+        group.add_argument(f"-ct{key}", f"--cache-type-{key}", choices=KV_TYPES, metavar="TYPE", help=what)
+
+
+def kv_type(args: argparse.Namespace) -> str:
+    """The type of keys and values; one flag stands for both. Raises UsageError where they differ."""
+    k, v = args.cache_type_k, args.cache_type_v
+    if k and v and k != v:
+        raise UsageError(f"-ctk {k} and -ctv {v}: keys and values are kept in one type, give both flags the same")
+    return str(k or v or "f16")
 
 
 def at_least(least: int) -> Callable[[str], int]:

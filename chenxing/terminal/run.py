@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 
 from chenxing.errors import UsageError
-from chenxing.terminal.args import system_prompt, template_kwargs, template_override, typed_prompt, typed_text
+from chenxing.terminal.args import kv_type, system_prompt, template_kwargs, template_override, typed_prompt, typed_text
 from chenxing.terminal.inputs import PipedInput, joined_prompt, piped_input, read_text_file
 from chenxing.terminal.load import load_model
 from chenxing.terminal.oneshot import answer_as_json, answer_once
@@ -31,7 +31,11 @@ def run(args: argparse.Namespace) -> int:
     stop = tuple(typed_text(args, text) for text in args.reverse_prompt)
 
     llm, load_ms = load_model(
-        args.model, n_ctx=args.n_ctx, n_threads=args.n_threads, chat_template=template_override(args)
+        args.model,
+        n_ctx=args.n_ctx,
+        n_threads=args.n_threads,
+        kv_type=kv_type(args),
+        chat_template=template_override(args),
     )
     try:
         options = Options(replace(llm.sampling_defaults, **sampling), max_tokens, stop, kwargs, args.raw)

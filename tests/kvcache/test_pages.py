@@ -67,5 +67,6 @@ def test_more_than_any_machine_has(n_pages):
 
 def test_memory_is_zero_and_apart():
     pool = PagePool(3, 4096)
-    assert pool.base % 64 == 0
+    assert [pool.address(page) - pool.address(0) for page in range(3)] == [0, 4096, 8192]
+    assert pool.address(0) % 64 == 0
     assert not pool._memory.any()

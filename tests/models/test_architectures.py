@@ -100,6 +100,23 @@ def test_long_context(name: str, tmp_path: Path, library: KernelLibrary) -> None
     assert error(whole, path, toy.n_ctx, ids).max() < FLOAT_TOLERANCE
 
 
+@pytest.mark.parametrize(
+    ("kv_type", "tolerance"), [("f32", 1e-3), ("bf16", 8 * FLOAT_TOLERANCE), ("q8_0", 16 * FLOAT_TOLERANCE)]
+)
+def test_kv_types(kv_type: str, tolerance: float, tmp_path: Path, library: KernelLibrary) -> None:
+    """Where f16 loses 2^-12 of a value, bf16 loses 2^-9 of it, and q8_0 1/254 of the largest in its strip.
+
+    The errors grow in proportion: 16 times f16's is 0.6, and q8_0 measures 0.53.
+    """
+    toy, ids = TOYS["llama"], prompt()
+    path = toy.write(tmp_path)
+    runner = Runner(path, library, n_ctx=toy.n_ctx, n_threads=2, kv_type=kv_type)
+    whole = runner.logits(ids, [len(ids)])
+    assert all(same(runner.logits(ids, sizes), whole) for sizes in CUTS)
+    runner.close()
+    assert error(whole, path, toy.n_ctx, ids).max() < tolerance
+
+
 WINDOWS = {"attention.sliding_window": 24, "attention.sliding_window_pattern": [False, True, True, False]}
 OTHER_KEYS: dict[str, Toy] = {
     toy.name: toy

@@ -8,7 +8,25 @@ from chenxing import cli
 def test_flags_reach_the_model(model, tmp_path: Path) -> None:
     template = tmp_path / "template.jinja"
     template.write_text("{{ messages }}\n")
-    argv = ["run", "m", "-p", "Hi", "-c", "512", "-t", "1", "-n", "2", "-r", r"\n\n", "-r", "END", "--jinja"]
+    argv = [
+        "run",
+        "m",
+        "-p",
+        "Hi",
+        "-c",
+        "512",
+        "-t",
+        "1",
+        "-n",
+        "2",
+        "-r",
+        r"\n\n",
+        "-r",
+        "END",
+        "--jinja",
+        "-ctv",
+        "q8_0",
+    ]
     argv += [
         "--chat-template-file",
         str(template),
@@ -18,7 +36,13 @@ def test_flags_reach_the_model(model, tmp_path: Path) -> None:
         "1",
     ]
     assert cli.main([*argv, "-sys", "Be short."]) == 0
-    assert model.loaded == {"model": "m", "n_ctx": 512, "n_threads": 1, "chat_template": "{{ messages }}"}
+    assert model.loaded == {
+        "model": "m",
+        "n_ctx": 512,
+        "n_threads": 1,
+        "kv_type": "q8_0",
+        "chat_template": "{{ messages }}",
+    }
     (call,) = model.llm.calls
     assert (call.max_tokens, call.stop, call.template_kwargs) == (2, ("\n\n", "END"), {"enable_thinking": False})
     assert (call.params.top_k, call.params.temp) == (1, 0.6)  # the user's, the model's own
@@ -46,6 +70,8 @@ def test_prompts_of_the_command_line(model, argv: list[str], expected: str) -> N
     [
         (["-p", "a", "b"], "the prompt is given twice"),
         (["-p", "a", "-n", "x"], "-n/--predict: expected a number of tokens"),
+        (["-p", "a", "-ctk", "q8_0", "-ctv", "f16"], "-ctk q8_0 and -ctv f16: keys and values are kept in one type"),
+        (["-p", "a", "-ctk", "q4_0"], "-ctk/--cache-type-k: invalid choice: 'q4_0'"),
         (["-p", "a", "--top-p", "7"], "top_p: expected a number from 0 to 1, found 7"),
         (["-p", "a", "--raw", "-sys", "b"], "--raw takes no system prompt"),
         (["-p", "a", "-sys", "b", "-sysf", "c"], "exclude each other"),

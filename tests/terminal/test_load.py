@@ -27,12 +27,12 @@ def loads(monkeypatch) -> list[dict[str, object]]:
 
 
 def test_zero_asks_for_the_model_s_own_context(loads) -> None:
-    llm, ms = load_model("m", n_ctx=0, n_threads=None)
+    llm, ms = load_model("m", n_ctx=0, n_threads=None, kv_type="f16")
     assert llm == "the model" and ms >= 0
-    load_model("m", n_ctx=512, n_threads=3, chat_template="chatml")
+    load_model("m", n_ctx=512, n_threads=3, kv_type="q8_0", chat_template="chatml")
     assert loads == [
-        {"model": "m", "n_ctx": None, "n_threads": None, "chat_template": None},
-        {"model": "m", "n_ctx": 512, "n_threads": 3, "chat_template": "chatml"},
+        {"model": "m", "n_ctx": None, "n_threads": None, "kv_type": "f16", "chat_template": None},
+        {"model": "m", "n_ctx": 512, "n_threads": 3, "kv_type": "q8_0", "chat_template": "chatml"},
     ]
 
 
@@ -42,7 +42,7 @@ def test_the_progress_line_is_cleared_in_every_case(loads, monkeypatch, model: s
     monkeypatch.setattr(ProgressLine, "update", lambda _self, stage, fraction: events.append(f"{stage} {fraction}"))
     monkeypatch.setattr(ProgressLine, "clear", lambda _self: events.append("clear"))
     try:
-        load_model(model, n_ctx=0, n_threads=None)
+        load_model(model, n_ctx=0, n_threads=None, kv_type="f16")
     except ModelNotFoundError:
         assert model == "missing"
     assert events == ["pack weights 0.5", "clear"]
