@@ -16,7 +16,8 @@ import numpy as np
 
 from chenxing import hub
 from chenxing.chat import ChatTemplate, load_template
-from chenxing.config import physical_cores, settings
+from chenxing.config import settings
+from chenxing.cores import cores
 from chenxing.engine import Engine, Generation
 from chenxing.errors import UsageError
 from chenxing.gguf import GGUF, open_gguf
@@ -74,7 +75,7 @@ class LLM:
             raise UsageError(f"n_ctx: expected at least 1, or 0 for the model's own, found {n_ctx}")
         hp = read_model(gguf, n_ctx)
         n_ctx = n_ctx or hp.n_ctx_train
-        n_threads = n_threads or settings().threads or physical_cores()
+        n_threads = n_threads or settings().threads or cores().n_threads
         if not 1 <= n_threads <= 256:
             raise UsageError(f"n_threads: expected 1 to 256, found {n_threads}")
         tokenizer = load_tokenizer(gguf)

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import xxhash
 
-from chenxing.config import physical_cores, settings
+from chenxing.config import settings
+from chenxing.cores import cores
 from chenxing.errors import KernelError
 from chenxing.kernels.isa import ISA, choose
 from chenxing.kernels.objects import Loader, read_object
@@ -96,7 +97,7 @@ class KernelLibrary:
             self._compile_in(missing, Path(self._temporary.name), on_progress)
 
     def _compile_in(self, references: list[str], folder: Path, on_progress: Progress | None) -> None:
-        n = min(len(references), physical_cores(), 4)
+        n = min(len(references), cores().n_threads, 4)
         if not n:
             return
         jobs = [{r: str(self._path(r, folder)) for r in references[i::n]} for i in range(n)]

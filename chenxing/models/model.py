@@ -68,13 +68,16 @@ def load_model(
     library: KernelLibrary,
     n_threads: int,
     on_progress: Progress | None = None,
+    *,
+    weight_cache: bool = True,
 ) -> Model:
     """Weights packed or mapped, kernels compiled or found, program recorded.
 
     pool: address of the KV pages, each `page_bytes(hp)` long, zeroed at creation.
+    weight_cache: False packs the weights in memory, without looking into the cache or writing to it.
     """
     arch = find_architecture(model)
-    weights = Weights(model, list(arch.tensors(hp)), on_progress)
+    weights = Weights(model, list(arch.tensors(hp)), on_progress, use_cache=weight_cache)
     step = Step(N_BATCH, N_OUTPUTS, hp.n_vocab, hp.n_head // hp.n_head_kv)
     recorder = Recorder(hp, step, KVLayout(pool, page_bytes(hp), kv_layer_bytes(hp)), n_threads)
     arch.forward(hp, weights, recorder)
