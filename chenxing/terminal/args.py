@@ -48,7 +48,7 @@ def add_parsers(subparsers: Any) -> None:
 
 
 def add_model_flags(group: argparse._ActionsContainer, *, n_ctx: int = 0, least_ctx: int = 0) -> None:
-    """-c and -t, for every command that loads weights; `n_ctx` is the command's default, `least_ctx` the least."""
+    """For every command that loads weights; `n_ctx` is the default of -c, `least_ctx` the least."""
     what = (
         f"tokens of a chunk ({n_ctx})" if n_ctx else "tokens that the context holds; 0: what the model was made for (0)"
     )
@@ -57,6 +57,14 @@ def add_model_flags(group: argparse._ActionsContainer, *, n_ctx: int = 0, least_
     )
     help_threads = "threads; -1: the physical cores that this process may use (-1)"
     group.add_argument("-t", "--threads", dest="n_threads", type=one_or_more, metavar="N", help=help_threads)
+    group.add_argument("--isa", metavar="NAME", help="instruction set of the kernels; `chenxing doctor` names them")
+    help_cache = "pack the weights in memory: look for no packed file and write none"
+    group.add_argument("--no-weight-cache", dest="weight_cache", action="store_false", help=help_cache)
+
+
+def model_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What add_model_flags has read, as load_model takes it."""
+    return {name: getattr(args, name) for name in ("n_ctx", "n_threads", "isa", "weight_cache")}
 
 
 def at_least(least: int) -> Callable[[str], int]:

@@ -9,6 +9,7 @@ def test_flags_reach_the_model(model, tmp_path: Path) -> None:
     template = tmp_path / "template.jinja"
     template.write_text("{{ messages }}\n")
     argv = ["run", "m", "-p", "Hi", "-c", "512", "-t", "1", "-n", "2", "-r", r"\n\n", "-r", "END", "--jinja"]
+    argv += ["--isa", "sse", "--no-weight-cache"]
     argv += [
         "--chat-template-file",
         str(template),
@@ -18,7 +19,8 @@ def test_flags_reach_the_model(model, tmp_path: Path) -> None:
         "1",
     ]
     assert cli.main([*argv, "-sys", "Be short."]) == 0
-    assert model.loaded == {"model": "m", "n_ctx": 512, "n_threads": 1, "chat_template": "{{ messages }}"}
+    given = {"n_ctx": 512, "n_threads": 1, "isa": "sse", "weight_cache": False, "chat_template": "{{ messages }}"}
+    assert model.loaded == {"model": "m", **given}
     (call,) = model.llm.calls
     assert (call.max_tokens, call.stop, call.template_kwargs) == (2, ("\n\n", "END"), {"enable_thinking": False})
     assert (call.params.top_k, call.params.temp) == (1, 0.6)  # the user's, the model's own

@@ -29,11 +29,10 @@ def loads(monkeypatch) -> list[dict[str, object]]:
 def test_zero_asks_for_the_model_s_own_context(loads) -> None:
     llm, ms = load_model("m", n_ctx=0, n_threads=None)
     assert llm == "the model" and ms >= 0
-    load_model("m", n_ctx=512, n_threads=3, chat_template="chatml")
-    assert loads == [
-        {"model": "m", "n_ctx": None, "n_threads": None, "chat_template": None},
-        {"model": "m", "n_ctx": 512, "n_threads": 3, "chat_template": "chatml"},
-    ]
+    load_model("m", n_ctx=512, n_threads=3, isa="sse", weight_cache=False, chat_template="chatml")
+    own = {"model": "m", "n_ctx": None, "n_threads": None, "isa": None, "weight_cache": True, "chat_template": None}
+    given = {"n_ctx": 512, "n_threads": 3, "isa": "sse", "weight_cache": False, "chat_template": "chatml"}
+    assert loads == [own, {"model": "m", **given}]
 
 
 @pytest.mark.parametrize("model", ["m", "missing"])
