@@ -49,7 +49,7 @@ class Cores:
             return f"the cgroup's quota is {self.quota:g} CPUs of {self.physical} cores"
         words = f"{self.physical} physical core{'s' * (self.physical != 1)}"
         if self.performance < self.physical:
-            words = f"{self.performance} performance cores of {self.physical}"
+            words = f"{self.performance} performance cores of {self.physical} physical ones"
         return words + (f", affinity allows {self.usable} of {self.logical} CPUs" * (self.usable < self.logical))
 
 

@@ -21,6 +21,7 @@ from chenxing.models.packing import (
     vector_f32,
 )
 from chenxing.models.spec import experts, matrix
+from chenxing.models.weights import decoding_notices
 from chenxing.quants import QUANTS
 
 NAMES = ["IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "TQ1_0", "TQ2_0", "MXFP4"]
@@ -51,6 +52,21 @@ def test_types_without_a_kernel_are_decoded(tmp_path, name):
         assert blocks.shape == (4, 512, 2)
         assert np.array_equal(blocks.reshape(-1), expected.astype(np.float16).view(np.uint8).reshape(-1))
         assert np.array_equal(vector_f32(model, "a.weight"), expected.reshape(-1), equal_nan=True)
+
+
+def test_a_notice_counts_what_is_decoded(tmp_path):
+    write(tmp_path / "m.gguf", Type.IQ3_S, 4, 512)
+    model = open_gguf(tmp_path / "m.gguf")
+    spec = matrix("a.weight", 4, 512)
+    size = "0.0 MB"  # 4 KiB
+    assert decoding_notices(model, [spec]) == [
+        f"1 tensor of type IQ3_S is decoded to F16 (no kernel of its own): {size}"
+    ]
+    tied = matrix("b.weight", 4_000_000, 512, fallback="a.weight")
+    (notice,) = decoding_notices(model, [spec, tied])
+    assert notice == "1 tensor of type IQ3_S is decoded to F16 (no kernel of its own): 4.1 GB"
+    write(tmp_path / "n.gguf", Type.Q4_1, 4, 512)
+    assert decoding_notices(open_gguf(tmp_path / "n.gguf"), [spec]) == []
 
 
 @pytest.mark.parametrize("kind", ["matrix", "experts"])

@@ -159,6 +159,7 @@ class EvenModel:
 
     def __init__(self) -> None:
         self.tokenizer = SimpleNamespace(add_bos=True, add_eos=False, bos_id=0, encode=lambda text, **_: [0, *text])
+        self.notices: list[str] = []
         self.closed = False
 
     def logits(self, ids: list[int], first: int) -> np.ndarray:
