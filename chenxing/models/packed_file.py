@@ -119,7 +119,7 @@ def _read_index(f: BinaryIO) -> Index | None:
 def _is_sound(body: np.ndarray, tensors: list[tuple[int, int, str]]) -> bool:
     """Whether every tensor has its digest. The hash lets other threads run; the largest tensors come first."""
     queue = iter(sorted(tensors, key=lambda tensor: -tensor[1]))
-    damaged = []
+    damaged: list[int] = []
 
     def check() -> None:
         for offset, n_bytes, digest in queue:

@@ -49,7 +49,8 @@ def check_cpu() -> Finding:
     from chenxing.kernels.library import host_isa
 
     name = cpu_name(Path("/")) or platform.processor() or platform.machine()
-    usable, advice = [isa.name for isa in supported(ll.get_host_cpu_features())], ()
+    usable = [isa.name for isa in supported(ll.get_host_cpu_features())]
+    advice: tuple[str, ...] = ()
     try:
         chosen = host_isa().name
     except ChenxingError as error:
