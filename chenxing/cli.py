@@ -38,6 +38,18 @@ def _hub(subparsers: Any) -> None:
     commands.add_parsers(subparsers)
 
 
+def _cache(subparsers: Any) -> None:
+    from chenxing.terminal import cache_command
+
+    cache_command.add_parsers(subparsers)
+
+
+def _doctor(subparsers: Any) -> None:
+    from chenxing.terminal import doctor
+
+    doctor.add_parsers(subparsers)
+
+
 COMMANDS: dict[str, Callable[[Any], None]] = {
     "run": _run,
     "pull": _hub,
@@ -49,6 +61,8 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "detokenize": _tools,
     "template": _tools,
     "perplexity": _tools,
+    "cache": _cache,
+    "doctor": _doctor,
 }
 """Command -> what registers it, in the order of `chenxing -h`."""
 

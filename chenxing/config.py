@@ -3,11 +3,15 @@
 CHENXING_HOME      one folder for everything (models, cache, history) instead of the platform's folders
 CHENXING_ISA       instruction set for kernels instead of the best one of this CPU
 CHENXING_THREADS   default number of threads
+CHENXING_WEIGHT_CACHE_LIMIT
+                   bytes that packed weights may take on disk, as in 20GB; by default a fifth of the disk's room, at
+                   most 64 GiB
 NO_COLOR           as https://no-color.org: no colours in the terminal
 HF_* variables are read by huggingface_hub itself.
 """
 
 import os
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +33,7 @@ class Settings:
     paths: Paths
     isa: str | None = None
     threads: int | None = None
+    weight_cache_limit: int | None = None  # bytes
     no_color: bool = False
 
 
@@ -50,12 +55,25 @@ def _threads(text: str | None) -> int | None:
     return int(text)
 
 
+def _size(name: str, text: str | None) -> int | None:
+    """Bytes: a number, perhaps with a decimal unit (kB, MB, GB, TB) or a binary one (KiB, MiB, GiB, TiB)."""
+    if not text:
+        return None
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,3})?) ?(?:([kmgt])(i?)b?|b)?", text.strip(), re.IGNORECASE | re.ASCII)
+    if not match:
+        raise UsageError(f"{name}: expected a size such as 20GB or 512MiB, found {text!r}")
+    number, unit, binary = match.groups()
+    step = 1024 if binary else 1000
+    return int(float(number) * step ** (" kmgt".index(unit.lower()) if unit else 0))
+
+
 def read_settings(env: dict[str, str]) -> Settings:
     """Settings of one environment. Raises UsageError for values that cannot be meant."""
     return Settings(
         paths=_paths(env.get("CHENXING_HOME")),
         isa=env.get("CHENXING_ISA") or None,
         threads=_threads(env.get("CHENXING_THREADS")),
+        weight_cache_limit=_size("CHENXING_WEIGHT_CACHE_LIMIT", env.get("CHENXING_WEIGHT_CACHE_LIMIT")),
         no_color=bool(env.get("NO_COLOR")),
     )
 
@@ -64,30 +82,3 @@ def read_settings(env: dict[str, str]) -> Settings:
 def settings() -> Settings:
     """This process's settings, read once."""
     return read_settings(dict(os.environ))
-
-
-@cache
-def physical_cores() -> int:
-    """Physical cores that this process may really use: affinity and, on Linux, the cgroup's CPU quota.
-
-    Logical processors that share a core count once (Linux); elsewhere the logical count is taken.
-    """
-    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    cores = {_core_of(cpu) for cpu in usable}
-    return max(1, min(len(cores), _cgroup_quota()))
-
-
-def _core_of(cpu: int) -> str:
-    try:
-        return Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text().strip()
-    except OSError:
-        return str(cpu)
-
-
-def _cgroup_quota() -> int:
-    """Whole CPUs of the quota in /sys/fs/cgroup/cpu.max ("max 100000" or "200000 100000")."""
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-    except (OSError, ValueError):
-        return 1 << 16
-    return 1 << 16 if quota == "max" else max(1, int(quota) // int(period))

@@ -16,13 +16,15 @@ import numpy as np
 
 from chenxing import hub
 from chenxing.chat import ChatTemplate, load_template
-from chenxing.config import physical_cores, settings
+from chenxing.config import settings
+from chenxing.cores import cores
 from chenxing.engine import Engine, Generation
 from chenxing.errors import UsageError
 from chenxing.gguf import GGUF, open_gguf
 from chenxing.kernels.attention_layout import KV_TYPES
-from chenxing.kernels.library import KernelLibrary
-from chenxing.models.model import read_model
+from chenxing.kernels.layout import PAGE
+from chenxing.kernels.library import KernelLibrary, host_isa
+from chenxing.models.model import page_bytes, read_model
 from chenxing.sampling import Sampler, SamplingParams
 from chenxing.tokenizer import Tokenizer, load_tokenizer
 
@@ -39,6 +41,10 @@ class LLM:
     template            the chat template, None for a base model, which completes raw text
     n_ctx, n_ctx_train  tokens of context here, and as the model was trained
     sampling_defaults   the model's recommended parameters, llama.cpp's where it has none
+    weights_bytes       of packed weights
+    weights_origin      where they are from, in words
+    kv_bytes            of the keys and values of a full context
+    notices             what a user should know about this model, in sentences
     """
 
     def __init__(self, gguf: GGUF, engine: Engine, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
@@ -49,6 +55,10 @@ class LLM:
         self.n_ctx, self.n_ctx_train = engine.n_ctx, engine.hp.n_ctx_train
         self.n_vocab = engine.hp.n_vocab
         self.n_threads, self.isa = engine.n_threads, engine.isa
+        weights = engine.model.weights
+        self.weights_bytes, self.weights_origin = weights.n_bytes, weights.origin
+        self.kv_bytes = -(-self.n_ctx // PAGE) * page_bytes(engine.hp, engine.kv_type)
+        self.notices: list[str] = weights.notices
         self._current: Generation | None = None
 
     @classmethod
@@ -58,6 +68,8 @@ class LLM:
         *,
         n_ctx: int | None = None,
         n_threads: int | None = None,
+        isa: str | None = None,
+        weight_cache: bool = True,
         chat_template: str | None = None,
         kv_type: str = "f16",
         on_progress: Callable[[str, float], None] | None = None,
@@ -65,12 +77,14 @@ class LLM:
         """Load a path, a pulled model's name, hf:owner/repo[:QUANT], or a built-in name, which is pulled if need be.
 
         n_ctx          tokens of context; the model's own by default. Memory is taken as it fills.
-        n_threads      the physical cores that this process may use, by default
+        n_threads      the physical performance cores that this process may use, by default
+        isa            instruction set of the kernels, such as "avx2"; the best one of this CPU by default
+        weight_cache   False packs the weights in memory: no packed file is looked for or written
         chat_template  name of a template or Jinja source, instead of the file's own
         kv_type        how keys and values are kept: f16, bf16, f32, or q8_0, which takes half of f16's memory
         on_progress    called with a stage ("download", "compile kernels ...", "pack weights") and a fraction 0..1
 
-        Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError.
+        Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError, KernelError.
         """
         if kv_type not in KV_TYPES:
             raise UsageError(f"kv_type: expected one of {', '.join(KV_TYPES)}, found {kv_type!r}")
@@ -79,9 +93,10 @@ class LLM:
             raise UsageError(f"n_ctx: expected at least 1, or 0 for the model's own, found {n_ctx}")
         hp = read_model(gguf, n_ctx)
         n_ctx = n_ctx or hp.n_ctx_train
-        n_threads = n_threads or settings().threads or physical_cores()
+        n_threads = n_threads or settings().threads or cores().n_threads
         if not 1 <= n_threads <= 256:
             raise UsageError(f"n_threads: expected 1 to 256, found {n_threads}")
+        library = KernelLibrary(host_isa(isa))
         tokenizer = load_tokenizer(gguf)
         template = load_template(
             gguf.metadata,
@@ -90,7 +105,7 @@ class LLM:
             special_texts=tokenizer.special_texts,
             override=chat_template,
         )
-        engine = Engine(gguf, hp, n_ctx, KernelLibrary(), n_threads, on_progress, kv_type)
+        engine = Engine(gguf, hp, n_ctx, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
         return cls(gguf, engine, tokenizer, template)
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = False) -> list[int]:

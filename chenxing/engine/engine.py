@@ -37,10 +37,13 @@ class Engine:
         n_threads: int,
         on_progress: Progress | None = None,
         kv_type: str = "f16",
+        *,
+        weight_cache: bool = True,
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
+        self.kv_type = kv_type
         self._pool = PagePool(-(-n_ctx // PAGE), page_bytes(hp, kv_type))
-        self._model: Model = load_model(gguf, hp, library, n_threads, on_progress, kv_type)
+        self._model: Model = load_model(gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
         self._sequence = KVSequence(self._pool, n_ctx)
 
     def prompt(self, ids: Sequence[int], on_prefill: Prefill | None = None) -> tuple[int, np.ndarray]:
@@ -70,6 +73,11 @@ class Engine:
     def append(self, token: int) -> np.ndarray:
         """Add one token to the conversation. -> the logits f32[n_vocab] after it, valid until the next call."""
         return self._run([token], (0,))[0]
+
+    @property
+    def model(self) -> Model:
+        """What runs the steps, for those who count its weights or use its threads between calls."""
+        return self._model
 
     @property
     def n_free(self) -> int:

@@ -74,6 +74,14 @@ class GGUF:
             )
         return np.ndarray((tensor.n_bytes,), np.uint8, self.maps[tensor.shard], tensor.offset)
 
+    def release(self, name: str) -> None:
+        """Take the tensor's pages out of this process's memory, as far as the system can; reading brings them back."""
+        tensor = self.tensors[name]
+        first = -(-tensor.offset // mmap.PAGESIZE) * mmap.PAGESIZE
+        n_bytes = (tensor.offset + tensor.n_bytes) // mmap.PAGESIZE * mmap.PAGESIZE - first
+        if hasattr(mmap, "MADV_DONTNEED") and n_bytes > 0:  # Windows trims such pages itself
+            self.maps[tensor.shard].madvise(mmap.MADV_DONTNEED, first, n_bytes)
+
 
 @dataclass(frozen=True)
 class _Header:

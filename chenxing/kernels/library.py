@@ -17,14 +17,16 @@ from pathlib import Path
 
 import xxhash
 
-from chenxing.config import physical_cores, settings
+from chenxing.config import settings
+from chenxing.cores import cores
 from chenxing.errors import KernelError
+from chenxing.kernels import builds
 from chenxing.kernels.isa import ISA, choose
 from chenxing.kernels.objects import Loader, read_object
 
 Progress = Callable[[str, float], None]
 # what runs beside kernels and leaves no trace in them
-_NOT_IN_OBJECTS = {"library.py", "memory.py", "team.py", "__init__.py"}
+_NOT_IN_OBJECTS = {"builds.py", "library.py", "memory.py", "team.py", "__init__.py"}
 
 
 @cache
@@ -49,13 +51,18 @@ def _version_file(package: str) -> bytes:
     return Path(spec.origin).with_name("_version.py").read_bytes()
 
 
+def host_isa(wanted: str | None = None) -> ISA:
+    """The instruction set of this name, else the environment's, else the best one. Raises KernelError."""
+    import llvmlite.binding as ll
+
+    return choose(ll.get_host_cpu_features(), wanted or settings().isa)
+
+
 class KernelLibrary:
     """Kernels for one instruction set. `addresses` is filled by `require`."""
 
     def __init__(self, isa: ISA | None = None) -> None:
-        import llvmlite.binding as ll
-
-        self.isa = isa or choose(ll.get_host_cpu_features(), settings().isa)
+        self.isa = isa or host_isa()
         self.addresses: dict[str, int] = {}
         self._loader = Loader()
         self._temporary: tempfile.TemporaryDirectory | None = None
@@ -65,10 +72,12 @@ class KernelLibrary:
         """Make these kernels callable; compiles those that are in no cache."""
         with self._lock:
             wanted = sorted(set(references) - self.addresses.keys())
-            folder = settings().paths.cache / "kernels" / build_id()
+            folder = builds.folder() / build_id()
             missing = [r for r in wanted if not self._load(r, folder)]
             if missing:
                 self._compile(missing, folder, on_progress)
+                builds.remove_old(folder)
+            builds.mark_used(folder)
 
     def _path(self, reference: str, folder: Path) -> Path:
         name = "".join(c if c.isalnum() else "_" for c in reference.removeprefix("chenxing."))
@@ -87,7 +96,7 @@ class KernelLibrary:
 
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with FileLock(folder / "compiling.lock"):
+            with FileLock(folder / builds.LOCK):
                 missing = [r for r in references if not self._load(r, folder)]
                 self._compile_in(missing, folder, on_progress)
         except OSError:  # unwritable or full: this process compiles for itself
@@ -96,7 +105,7 @@ class KernelLibrary:
             self._compile_in(missing, Path(self._temporary.name), on_progress)
 
     def _compile_in(self, references: list[str], folder: Path, on_progress: Progress | None) -> None:
-        n = min(len(references), physical_cores(), 4)
+        n = min(len(references), cores().n_threads, 4)
         if not n:
             return
         jobs = [{r: str(self._path(r, folder)) for r in references[i::n]} for i in range(n)]

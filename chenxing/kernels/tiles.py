@@ -297,7 +297,7 @@ def floats(n_bytes: int, load: Callable) -> Tile:
 
 
 def stack(n_bytes: int):
-    """An operation that gives the address of n_bytes of the stack, on a cache line; a place for each use in a kernel."""
+    """An operation that gives the address of n_bytes of the stack, on a cache line; one for each use in a kernel."""
 
     def build(b):
         with b.goto_entry_block():  # not by numba's alloca_once, which fills it with zeros, byte by byte

@@ -65,13 +65,16 @@ def load_model(
     n_threads: int,
     on_progress: Progress | None = None,
     kv_type: str = "f16",
+    *,
+    weight_cache: bool = True,
 ) -> Model:
     """Weights packed or mapped, kernels compiled or found, program recorded.
 
-    kv_type: how the pages hold keys and values, one of KV_TYPES
+    kv_type       how the pages hold keys and values, one of KV_TYPES
+    weight_cache  False packs the weights in memory, without looking into the cache or writing to it
     """
     arch = find_architecture(model)
-    weights = Weights(model, list(arch.tensors(hp)), on_progress)
+    weights = Weights(model, list(arch.tensors(hp)), on_progress, use_cache=weight_cache)
     step = Step(N_BATCH, N_OUTPUTS, hp.n_vocab, hp.n_head, hp.n_head_kv, n_threads)
     recorder = Recorder(hp, step, n_threads, kv_type)
     arch.forward(hp, weights, recorder)

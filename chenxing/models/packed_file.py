@@ -1,10 +1,13 @@
 """The packed-weights file: kernels' tiles of a model, made once, mapped ever after.
 
 File     magic 8 bytes, u64 length of the index, xxh3-128 of the index 16 bytes, index (JSON), zeros to a multiple of
-         64, tensors each at a multiple of 64, 64 KiB of zeros so that prefetches and loads past the end stay inside
-Index    {"key": ..., "tensors": {name: [offset, n_bytes, xxh3-64]}, "end": file size}
+         64; then the body: tensors, each at a multiple of 64, and 64 KiB of zeros, so that prefetches and loads past
+         the end stay inside
+Index    {"key": ..., "model": path, "tensors": {name: [offset in the body, n_bytes, xxh3-64]}, "body": n_bytes}
 The key names the model's files (path-free: sizes, modification times, digests of the first bytes and of samples) and
-the code that packs. A file that is damaged, stale or foreign is packed anew; it is never trusted over the GGUF.
+the code that packs. Every byte that kernels read is checked when the file is mapped, by several threads: about 0.1 s
+for 1 GB that the system has in memory. A file that is damaged, stale or foreign is packed anew; it is never trusted
+over the GGUF.
 """
 
 import json
@@ -12,52 +15,51 @@ import mmap
 import os
 import struct
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import xxhash
 
-from chenxing.config import settings
+from chenxing.cores import cores
 from chenxing.gguf import GGUF
-from chenxing.kernels.memory import aligned
-from chenxing.models.packing import pack_tensor
+from chenxing.kernels.layout import ALIGN
+from chenxing.models.packed_stream import Places, lay_out, packed_pieces
 from chenxing.models.spec import TensorSpec
 
-MAGIC = b"CXPACK\x00\x01"
-ALIGN, TAIL = 64, 65536
+MAGIC = b"CXPACK\x00\x02"
+TEMPORARY = ".tmp"
 _HEAD = struct.Struct("<8sQ16s")
+_MAX_INDEX_BYTES = 1 << 26
+_MAX_CHECKERS = 4  # more threads only wait for memory
 Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
-class PackedFile:
-    """Packed tensors: views of one mapping or one array."""
+class Index:
+    """What a packed file says of itself; checked against its digest, but not against the body."""
 
-    data: np.ndarray
-    places: dict[str, tuple[int, int]]
-
-    def array(self, name: str) -> np.ndarray:
-        """The tensor's packed bytes, u8 flat; its address is a multiple of 64."""
-        offset, n_bytes = self.places[name]
-        return self.data[offset : offset + n_bytes]
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(n for _, n in self.places.values())
+    key: str
+    model: str
+    tensors: dict[str, tuple[int, int, str]]
+    body: int
+    start: int  # of the body
 
 
 @cache
 def _code_id() -> str:
     """Digest of the code that decides the packed bytes."""
     root = Path(__file__).parent
-    files = [*sorted((root.parent / "quants").glob("*.py")), root / "packing.py", root / "packed_file.py"]
+    own = [root / name for name in ("packing.py", "packed_stream.py", "packed_file.py")]
+    files = [*sorted((root.parent / "quants").glob("*.py")), *own]
     return xxhash.xxh3_64_hexdigest(b"\0".join(f.read_bytes() for f in files))
 
 
-def model_key(model: GGUF, specs: list[TensorSpec]) -> str:
+def model_key(model: GGUF, specs: Sequence[TensorSpec]) -> str:
     """Identity of these files' contents and of what is made of them."""
     digest = xxhash.xxh3_128(_code_id().encode())
     digest.update(repr(specs).encode())
@@ -72,97 +74,105 @@ def model_key(model: GGUF, specs: list[TensorSpec]) -> str:
     return digest.hexdigest()
 
 
-def open_packed(model: GGUF, specs: list[TensorSpec], on_progress: Progress | None = None) -> PackedFile:
-    """The packed tensors of a model: mapped if the cache has them, else packed, into the cache if it can be written."""
-    key = model_key(model, specs)
-    path = settings().paths.cache / "weights" / f"{key}.pack"
-    found = _map(path, key)
-    if found is not None:
-        return found
-    report = on_progress or (lambda stage, fraction: None)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _write(path, key, model, specs, report)
-        found = _map(path, key)
-    except OSError:  # unwritable or full
-        found = None
-    return found or _pack_in_memory(model, specs, report)
-
-
-def _map(path: Path, key: str) -> PackedFile | None:
+def map_packed(path: Path, key: str) -> tuple[np.ndarray, Places] | None:
+    """The body, u8, read-only, and its tensors, if the file is sound, whole and of this key."""
     try:
         with path.open("rb") as f:
+            index = _read_index(f)
             mapping = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError):
         return None
-    data = np.frombuffer(mapping, np.uint8)
-    index = _index(data, key)
-    if index is None:
+    if index is None or index.key != key or len(mapping) != index.start + index.body:
         return None
-    for offset, n_bytes, digest in index.values():
-        if xxhash.xxh3_64_intdigest(data[offset : offset + n_bytes].data) != digest:
-            return None
-    return PackedFile(data, {name: (offset, n) for name, (offset, n, _) in index.items()})
+    if hasattr(mmap, "MADV_WILLNEED"):
+        mapping.madvise(mmap.MADV_WILLNEED)  # the disk is ahead of the checks
+    body = np.frombuffer(mapping, np.uint8, offset=index.start)
+    if not _is_sound(body, list(index.tensors.values())):
+        return None
+    return body, {name: (offset, n) for name, (offset, n, _) in index.tensors.items()}
 
 
-def _index(data: np.ndarray, key: str) -> dict[str, tuple[int, int, int]] | None:
-    """The index if it is sound, of this key, and of a file of this size."""
-    if len(data) < _HEAD.size:
+def read_index(path: Path) -> Index | None:
+    """The index of a packed file, or None if it is none or damaged. Reads nothing else."""
+    try:
+        with path.open("rb") as f:
+            return _read_index(f)
+    except OSError:
         return None
-    magic, length, digest = _HEAD.unpack(data[: _HEAD.size].tobytes())
-    text = data[_HEAD.size : _HEAD.size + min(length, len(data))].tobytes()
-    if magic != MAGIC or xxhash.xxh3_128_digest(text) != digest:
-        return None
-    index = json.loads(text)
-    if index["key"] != key or index["end"] != len(data):
-        return None
-    return {name: (offset, n, digest) for name, (offset, n, digest) in index["tensors"].items()}
 
 
-def _write(path: Path, key: str, model: GGUF, specs: list[TensorSpec], report: Progress) -> None:
-    """Tensors stream into a temporary file behind a gap for the index; renaming makes it visible whole."""
-    room = ALIGN * (8 + 4 * len(specs))  # a line of the index has at most 256 bytes
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+def _read_index(f: BinaryIO) -> Index | None:
+    head = f.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return None
+    magic, length, digest = _HEAD.unpack(head)
+    if magic != MAGIC or length > _MAX_INDEX_BYTES:
+        return None
+    text = f.read(length)
+    if xxhash.xxh3_128_digest(text) != digest:
+        return None
+    fields: dict[str, Any] = json.loads(text)
+    tensors = {name: (offset, n, check) for name, (offset, n, check) in fields["tensors"].items()}
+    return Index(fields["key"], fields["model"], tensors, fields["body"], _aligned(_HEAD.size + length))
+
+
+def _is_sound(body: np.ndarray, tensors: list[tuple[int, int, str]]) -> bool:
+    """Whether every tensor has its digest. The hash lets other threads run; the largest tensors come first."""
+    queue = iter(sorted(tensors, key=lambda tensor: -tensor[1]))
+    damaged: list[int] = []
+
+    def check() -> None:
+        for offset, n_bytes, digest in queue:
+            if damaged or xxhash.xxh3_64_hexdigest(body[offset : offset + n_bytes].data) != digest:
+                damaged.append(offset)
+
+    threads = [threading.Thread(target=check) for _ in range(min(cores().n_threads, _MAX_CHECKERS) - 1)]
+    for thread in threads:
+        thread.start()
+    check()
+    for thread in threads:
+        thread.join()
+    return not damaged
+
+
+def write_packed(path: Path, key: str, model: GGUF, specs: Sequence[TensorSpec], report: Progress) -> None:
+    """Tensors stream into a temporary file behind a gap for the index; renaming makes it visible whole.
+
+    Raises OSError, and leaves nothing behind then.
+    """
+    places, n_bytes = lay_out(model, specs)
+    hashes = {name: xxhash.xxh3_64() for name in places}
+
+    def head() -> bytes:
+        tensors = {name: [*place, hashes[name].hexdigest()] for name, place in places.items()}
+        index = {"key": key, "model": str(model.path.absolute()), "tensors": tensors, "body": n_bytes}
+        text = json.dumps(index).encode()
+        whole = _HEAD.pack(MAGIC, len(text), xxhash.xxh3_128_digest(text)) + text
+        return whole.ljust(_aligned(len(whole)), b"\0")
+
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=TEMPORARY)
     try:
         with os.fdopen(handle, "wb") as f:
-            tensors = {}
-            f.seek(room)
-            for i, spec in enumerate(specs):
-                packed = pack_tensor(model, spec, _source(model, spec))
-                offset = f.tell()
-                f.write(packed.data)
-                f.write(bytes(-len(packed) % ALIGN))
-                tensors[spec.name] = (offset, len(packed), xxhash.xxh3_64_intdigest(packed.data))
-                report("pack weights", (i + 1) / len(specs))
-            f.write(bytes(TAIL))
-            text = json.dumps({"key": key, "tensors": tensors, "end": f.tell()}).encode()
-            assert _HEAD.size + len(text) <= room
+            start, at = f.write(head()), 0
+            for name, piece in packed_pieces(model, specs):
+                gap = max(0, places[name][0] - at)
+                f.write(bytes(gap))
+                f.write(piece.data)
+                hashes[name].update(piece.data)
+                at += gap + len(piece)
+                report("pack weights", at / n_bytes)
+            f.write(bytes(n_bytes - at))
             f.seek(0)
-            f.write(_HEAD.pack(MAGIC, len(text), xxhash.xxh3_128_digest(text)) + text)
-        os.replace(name, path)
+            assert f.write(head()) == start  # digests are of fixed length
+            if hasattr(os, "fchmod"):
+                os.fchmod(
+                    f.fileno(), 0o400
+                )  # who maps it must not see it change: nobody opens it for writing by chance
+        os.replace(temporary, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
 
 
-def _pack_in_memory(model: GGUF, specs: list[TensorSpec], report: Progress) -> PackedFile:
-    arrays = []
-    for i, spec in enumerate(specs):
-        arrays.append(pack_tensor(model, spec, _source(model, spec)))
-        report("pack weights", (i + 1) / len(specs))
-    places, end = {}, 0
-    for spec, packed in zip(specs, arrays, strict=True):
-        places[spec.name] = (end, len(packed))
-        end += -(-len(packed) // ALIGN) * ALIGN
-    data = aligned(end + TAIL)
-    for spec in specs:
-        offset, n = places[spec.name]
-        data[offset : offset + n] = arrays.pop(0)
-    return PackedFile(data, places)
-
-
-def _source(model: GGUF, spec: TensorSpec) -> str:
-    """The name of the file's tensor that serves as this one."""
-    name = spec.name if spec.name in model.tensors else spec.fallback
-    assert name is not None
-    return name
+def _aligned(n: int) -> int:
+    return -(-n // ALIGN) * ALIGN

@@ -3,12 +3,17 @@
 A weight type without a kernel of its own is decoded once and packed as F16.
 """
 
+from collections.abc import Callable, Iterable
+from functools import partial
+
 import numpy as np
 
 from chenxing.errors import ModelFileError, UnsupportedModelError
 from chenxing.gguf import GGUF, TensorInfo
 from chenxing.models.spec import TensorSpec
 from chenxing.quants import GGML_TYPES, QUANTS, TILE_ROWS, QuantType
+
+PIECE_BYTES = 1 << 19  # what a thread packs at a time: temporary arrays stay in its cache, calls of numpy do not count
 
 
 def packed_type(tensor: TensorInfo) -> QuantType:
@@ -39,33 +44,34 @@ def vector_f32(model: GGUF, name: str) -> np.ndarray:
         return data.view(np.float16).astype(np.float32)
     if kind == "BF16":
         return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    return _dequantise(model, tensor).reshape(-1)
+    return _dequantise(model, tensor, slice(None)).reshape(-1)
 
 
-def _dequantise(model: GGUF, tensor: TensorInfo) -> np.ndarray:
+def _dequantise(model: GGUF, tensor: TensorInfo, rows: "slice | np.ndarray") -> np.ndarray:
     """f32[rows, n_in] by the gguf package's reference."""
     import gguf
 
     kind = gguf.GGMLQuantizationType(tensor.ggml_type)
-    rows = int(np.prod(tensor.shape[:-1]))
     try:
-        return gguf.quants.dequantize(model.data(tensor.name).reshape(rows, -1), kind)
+        return gguf.quants.dequantize(model.data(tensor.name).reshape(_n_rows(tensor), -1)[rows], kind)
     except NotImplementedError as e:
         raise UnsupportedModelError(
             f"{model.path}: tensor {tensor.name!r}: weight type {kind.name} cannot be decoded"
         ) from e
 
 
-def file_blocks(model: GGUF, name: str) -> tuple[QuantType, np.ndarray]:
-    """The tensor's rows as blocks of a type with kernels: u8[rows, n_blocks, type_size]."""
+def _n_rows(tensor: TensorInfo) -> int:
+    return int(np.prod(tensor.shape[:-1]))
+
+
+def file_blocks(model: GGUF, name: str, rows: "slice | np.ndarray") -> np.ndarray:
+    """Rows of a tensor as blocks of the type that they are packed in: u8[rows, n_blocks, type_size]."""
     tensor = model.tensors[name]
-    quant = packed_type(tensor)
-    rows = int(np.prod(tensor.shape[:-1]))
     if is_decoded(tensor):
-        data = _dequantise(model, tensor).astype(np.float16).view(np.uint8)
+        data = _dequantise(model, tensor, rows).astype(np.float16).view(np.uint8)
     else:
-        data = model.data(name)
-    return quant, data.reshape(rows, -1, quant.type.type_size)
+        data = model.data(name).reshape(_n_rows(tensor), -1)[rows]
+    return data.reshape(len(data), -1, packed_type(tensor).type.type_size)
 
 
 def rope_order(n_rows: int, rope_dims: tuple[int, int]) -> np.ndarray:
@@ -84,17 +90,42 @@ def pack_matrix(quant: QuantType, blocks: np.ndarray) -> np.ndarray:
     return quant.pack(blocks)
 
 
-def pack_tensor(model: GGUF, spec: TensorSpec, name: str) -> np.ndarray:
-    """The bytes that kernels read for this tensor of the file, u8 flat. Experts are packed one after another."""
+def packed_size(model: GGUF, spec: TensorSpec, name: str) -> int:
+    """Bytes of this tensor of the file, packed for `spec`."""
     if spec.kind == "vector":
-        values = vector_f32(model, name)
-        if spec.rope_dims:
-            values = values[rope_order(len(values), spec.rope_dims)]
-        return np.ascontiguousarray(values).view(np.uint8)
-    quant, blocks = file_blocks(model, name)
-    if spec.kind == "experts":
-        parts = [pack_matrix(quant, b) for b in blocks.reshape(spec.shape[0], spec.shape[1], *blocks.shape[1:])]
-        return np.concatenate(parts).reshape(-1)
+        return spec.shape[0] * 4
+    quant = packed_type(model.tensors[name])
+    n_tiles = -(-spec.shape[-2] // TILE_ROWS) * (spec.shape[0] if spec.kind == "experts" else 1)
+    return n_tiles * (spec.shape[-1] // quant.type.block_size) * quant.packed_bytes
+
+
+def pack_jobs(model: GGUF, spec: TensorSpec, name: str) -> Iterable[Callable[[], np.ndarray]]:
+    """The packing of this tensor of the file, in pieces: calls that return u8 flat, together what kernels read.
+
+    Calls may run side by side; each takes a few times PIECE_BYTES of memory. Experts are packed one after another.
+    """
+    if spec.kind == "vector":
+        yield partial(_pack_vector, model, spec, name)
+        return
+    n_out, n_in = spec.shape[-2:]
+    quant = packed_type(model.tensors[name])
+    tile_bytes = n_in // quant.type.block_size * quant.packed_bytes
+    step = max(1, PIECE_BYTES // tile_bytes) * TILE_ROWS
+    order = rope_order(n_out, spec.rope_dims) if spec.rope_dims else None
+    for expert in range(spec.shape[0] if spec.kind == "experts" else 1):
+        for first in range(0, n_out, step):
+            rows = slice(first, min(first + step, n_out))
+            start = expert * n_out
+            file_rows = slice(start + rows.start, start + rows.stop) if order is None else order[rows]
+            yield partial(_pack_rows, model, quant, name, file_rows)
+
+
+def _pack_vector(model: GGUF, spec: TensorSpec, name: str) -> np.ndarray:
+    values = vector_f32(model, name)
     if spec.rope_dims:
-        blocks = blocks[rope_order(len(blocks), spec.rope_dims)]
-    return pack_matrix(quant, blocks).reshape(-1)
+        values = values[rope_order(len(values), spec.rope_dims)]
+    return np.ascontiguousarray(values).view(np.uint8)
+
+
+def _pack_rows(model: GGUF, quant: QuantType, name: str, rows: "slice | np.ndarray") -> np.ndarray:
+    return pack_matrix(quant, file_blocks(model, name, rows)).reshape(-1)

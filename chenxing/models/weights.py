@@ -1,5 +1,6 @@
 """A model's weights in memory, ready for kernels: mapped from the packed file in the cache, or packed just now."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,10 +9,11 @@ import numpy as np
 from chenxing.errors import ModelFileError, UnsupportedModelError
 from chenxing.gguf import GGUF
 from chenxing.kernels.memory import address, aligned
-from chenxing.models.packed_file import PackedFile, open_packed
+from chenxing.models.packed_stream import source_name
 from chenxing.models.packing import check_shape, file_blocks, is_decoded, packed_type
 from chenxing.models.spec import TensorSpec
-from chenxing.quants import TILE_ROWS, QuantType
+from chenxing.models.weight_cache import Packed, open_packed
+from chenxing.quants import GGML_TYPES, TILE_ROWS, QuantType
 
 Progress = Callable[[str, float], None]
 
@@ -61,13 +63,20 @@ class Weights:
     """All tensors of a model by name, without the suffix ".weight".
 
     Owns the memory: mapped file or arrays live as long as this object.
+
+    origin   where packed weights are from, in words
+    notices  what a user should know about them, in sentences
     """
 
-    def __init__(self, model: GGUF, specs: list[TensorSpec], on_progress: Progress | None = None) -> None:
+    def __init__(
+        self, model: GGUF, specs: list[TensorSpec], on_progress: Progress | None = None, *, use_cache: bool = True
+    ) -> None:
         self._model = model
         check_tensors(model, specs)
         self._present = [s for s in specs if s.name in model.tensors or s.fallback]
-        self._packed: PackedFile = open_packed(model, [s for s in self._present if s.kind != "table"], on_progress)
+        packed_specs = [s for s in self._present if s.kind != "table"]
+        self._packed: Packed = open_packed(model, packed_specs, on_progress, use_cache=use_cache)
+        self.origin, self.notices = self._packed.origin, decoding_notices(model, self._present)
         self._decoded: list[np.ndarray] = []
         self._items = {s.name.removesuffix(".weight"): self._item(s) for s in self._present}
 
@@ -85,8 +94,7 @@ class Weights:
         return self._packed.n_bytes
 
     def _item(self, spec: TensorSpec) -> "Matrix | Table | np.ndarray":
-        name = spec.name if spec.name in self._model.tensors else spec.fallback
-        assert name is not None
+        name = source_name(self._model, spec)
         tensor = self._model.tensors[name]
         if spec.kind == "vector":
             return self._packed.array(spec.name).view(np.float32)
@@ -99,7 +107,7 @@ class Weights:
     def _table_address(self, name: str) -> int:
         if not is_decoded(self._model.tensors[name]):
             return address(self._model.data(name))
-        blocks = file_blocks(self._model, name)[1]
+        blocks = file_blocks(self._model, name, slice(None))
         table = aligned(blocks.size)
         table[:] = blocks.reshape(-1)
         self._decoded.append(table)
@@ -137,3 +145,20 @@ def check_tensors(model: GGUF, specs: list[TensorSpec]) -> None:
             f"{model.path}: tensors that {model.architecture!r} does not have here: {', '.join(unknown[:4])}{more}; "
             "running without them would give wrong answers"
         )
+
+
+def decoding_notices(model: GGUF, specs: list[TensorSpec]) -> list[str]:
+    """A sentence for each weight type without a kernel: how many matrices are decoded, and their size then."""
+    sizes: dict[str, dict[str, int]] = {}  # by type and by tensor of the file, of which a tied one serves twice
+    for spec in specs:
+        name = source_name(model, spec)
+        if spec.kind != "vector" and is_decoded(model.tensors[name]):
+            of_type = sizes.setdefault(GGML_TYPES[model.tensors[name].ggml_type].name, {})
+            of_type[name] = of_type.get(name, 0) + math.prod(spec.shape) * np.dtype(np.float16).itemsize
+    return [_decoding_notice(kind, len(of_type), sum(of_type.values())) for kind, of_type in sizes.items()]
+
+
+def _decoding_notice(kind: str, n: int, n_bytes: int) -> str:
+    what, own = (f"1 tensor of type {kind} is", "its") if n == 1 else (f"{n} tensors of type {kind} are", "their")
+    size = f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"
+    return f"{what} decoded to F16 (no kernel of {own} own): {size}"

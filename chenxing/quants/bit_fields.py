@@ -30,6 +30,15 @@ def crumbs(qs: np.ndarray) -> np.ndarray:
     return _bytes(np.moveaxis(quants, 0, 1).reshape(words.shape))
 
 
+def side_by_side(*fields: np.ndarray) -> np.ndarray:
+    """u8[..., 4 n] each -> u8[..., sum of them]: np.concatenate, but word after word: faster for short fields."""
+    columns = [column for field in fields for column in np.moveaxis(field.view("<u4"), -1, 0)]
+    out = np.empty((*fields[0].shape[:-1], len(columns)), "<u4")
+    for i, column in enumerate(columns):
+        out[..., i] = column
+    return out.view(np.uint8)
+
+
 def _words(values: np.ndarray) -> np.ndarray:
     """u8[..., 4 n] -> u32[n, ...]"""
     return np.ascontiguousarray(np.moveaxis(np.ascontiguousarray(values).view("<u4"), -1, 0))
@@ -41,10 +50,19 @@ def _bytes(words: np.ndarray) -> np.ndarray:
 
 
 def _exchanged(words: np.ndarray, width: int) -> np.ndarray:
-    """u32[8 / width, ...]: field s (of `width` bits) of each byte of word j -> field j of the same byte of word s."""
-    mask = ((1 << width) - 1) * 0x01010101
-    out = np.zeros_like(words)
-    for s in range(len(words)):
-        for j, word in enumerate(words):
-            out[s] |= (word >> width * s & mask) << width * j
+    """u32[8 / width, ...]: field s (of `width` bits) of each byte of word j -> field j of the same byte of word s.
+
+    A square matrix is transposed by swapping its off-diagonal quarters, then the quarters of every quarter, and so on.
+    Source  Warren, Hacker's Delight (2nd ed.), section 7-3.
+    """
+    out, n = words.copy(), 8 // width
+    half = n // 2
+    while half:
+        pairs = out.reshape(n // (2 * half), 2, half, *words.shape[1:])
+        first, second = pairs[:, 0], pairs[:, 1]
+        low_fields = sum(((1 << width) - 1) << width * s for s in range(n) if not s & half) * 0x01010101
+        swapped = (first >> half * width ^ second) & low_fields
+        second ^= swapped
+        first ^= swapped << half * width
+        half //= 2
     return out

@@ -14,7 +14,7 @@ Source   ggml-common.h block_q3_K; gguf-py quants.py Q3_K
 import numpy as np
 
 from chenxing.quants.base import interleave, interleave_groups, register
-from chenxing.quants.bit_fields import crumbs, high_bits
+from chenxing.quants.bit_fields import crumbs, high_bits, side_by_side
 
 PACKED = 32 + 256 + 1536
 
@@ -29,7 +29,7 @@ def _scales(packed: np.ndarray) -> np.ndarray:
 def pack(blocks: np.ndarray) -> np.ndarray:
     high = high_bits(blocks[..., :32]).reshape(*blocks.shape[:-1], 8, 4)
     low = crumbs(blocks[..., 32:96]).reshape(*blocks.shape[:-1], 8, 8)
-    fields = np.concatenate([high, low], axis=-1).reshape(*blocks.shape[:-1], 96)
+    fields = side_by_side(high, low).reshape(*blocks.shape[:-1], 96)
     parts = [interleave(blocks[..., 108:110]), interleave_groups(_scales(blocks[..., 96:108]), 2)]
     return np.concatenate([*parts, interleave_groups(fields, 4)], axis=-1)
 

@@ -13,7 +13,7 @@ Source   ggml-common.h block_q5_K; gguf-py quants.py Q5_K
 import numpy as np
 
 from chenxing.quants.base import interleave, interleave_groups, register
-from chenxing.quants.bit_fields import high_bits
+from chenxing.quants.bit_fields import high_bits, side_by_side
 from chenxing.quants.scales import unpack_6bit_pairs
 
 PACKED = 64 + 256 + 2560
@@ -25,7 +25,7 @@ def pack(blocks: np.ndarray) -> np.ndarray:
     parts += [interleave_groups(sc, 2), interleave_groups(m, 2)]
     high = high_bits(blocks[..., 16:48]).reshape(*blocks.shape[:-1], 4, 8)
     low = blocks[..., 48:].reshape(*high.shape[:-1], 32)
-    groups = np.concatenate([high, low], axis=-1).reshape(*blocks.shape[:-1], 160)
+    groups = side_by_side(high, low).reshape(*blocks.shape[:-1], 160)
     return np.concatenate([*parts, interleave_groups(groups, 4)], axis=-1)
 
 

@@ -12,21 +12,23 @@ Source   ggml-common.h block_q6_K; gguf-py quants.py Q6_K
 import numpy as np
 
 from chenxing.quants.base import interleave, interleave_groups, register
-from chenxing.quants.bit_fields import crumbs
+from chenxing.quants.bit_fields import crumbs, side_by_side
 
 PACKED = 32 + 256 + 3072
 
 
 def _low(ql: np.ndarray) -> np.ndarray:
     """u8[..., 128] -> u8[..., 16, 8]: of a sub-block, weights 0..7 in the low nibbles and 8..15 in the high ones."""
-    nibbles = (ql.reshape(*ql.shape[:-1], 2, 1, 64) >> np.array([[0], [4]], np.uint8)) & 15  # [..., half, s // 2, 64]
-    q = nibbles.reshape(*ql.shape[:-1], 16, 2, 8)
-    return q[..., 0, :] | q[..., 1, :] << 4
+    words = ql.view("<u8").reshape(*ql.shape[:-1], 2, 1, 4, 2)  # [..., half, 1, sub-block % 4, which 8 weights]
+    even, odd = words[..., 0], words[..., 1]
+    low, high = 0x0F0F0F0F0F0F0F0F, 0xF0F0F0F0F0F0F0F0
+    q = np.concatenate([even & low | odd << 4 & high, even >> 4 & low | odd & high], axis=-2)
+    return q.reshape(*ql.shape[:-1], 16).view(np.uint8).reshape(*ql.shape[:-1], 16, 8)
 
 
 def pack(blocks: np.ndarray) -> np.ndarray:
     high = crumbs(blocks[..., 128:192]).reshape(*blocks.shape[:-1], 16, 4)
-    quants = np.concatenate([high, _low(blocks[..., :128])], axis=-1).reshape(*blocks.shape[:-1], 192)
+    quants = side_by_side(high, _low(blocks[..., :128])).reshape(*blocks.shape[:-1], 192)
     parts = [interleave(blocks[..., 208:210]), interleave_groups(blocks[..., 192:208], 2), interleave_groups(quants, 4)]
     return np.concatenate(parts, axis=-1)
 

@@ -10,10 +10,10 @@ import numpy as np
 
 def unpack_6bit_pairs(packed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """u8[..., 12] -> scales u8[..., 8], minima u8[..., 8]."""
-    a, b, c = packed[..., 0:4], packed[..., 4:8], packed[..., 8:12]
-    sc = np.concatenate([a & 63, (c & 15) | (a >> 6 << 4)], axis=-1)
-    m = np.concatenate([b & 63, (c >> 4) | (b >> 6 << 4)], axis=-1)
-    return sc, m
+    a, b, c = (packed[..., i : i + 4].view("<u4") for i in (0, 4, 8))  # four scales a word
+    sc = np.concatenate([a & 0x3F3F3F3F, (c & 0x0F0F0F0F) | (a >> 2 & 0x30303030)], axis=-1)
+    m = np.concatenate([b & 0x3F3F3F3F, (c >> 4 & 0x0F0F0F0F) | (b >> 2 & 0x30303030)], axis=-1)
+    return sc.view(np.uint8), m.view(np.uint8)
 
 
 def scale_6bit():

@@ -49,10 +49,7 @@ def add_parsers(subparsers: Any) -> None:
 
 
 def add_model_flags(group: argparse._ActionsContainer, *, n_ctx: int = 0, least_ctx: int = 0) -> None:
-    """-c, -t and the KV types, for every command that loads weights.
-
-    n_ctx, least_ctx   the command's default context and the least
-    """
+    """For every command that loads weights; `n_ctx` is the default of -c, `least_ctx` the least."""
     what = (
         f"tokens of a chunk ({n_ctx})" if n_ctx else "tokens that the context holds; 0: what the model was made for (0)"
     )
@@ -64,9 +61,18 @@ def add_model_flags(group: argparse._ActionsContainer, *, n_ctx: int = 0, least_
     for key, name in (("k", "keys"), ("v", "values")):
         what = f"how {name} are kept, the same for both: {', '.join(KV_TYPES)} (f16)"
         group.add_argument(f"-ct{key}", f"--cache-type-{key}", choices=KV_TYPES, metavar="TYPE", help=what)
+    group.add_argument("--isa", metavar="NAME", help="instruction set of the kernels; `chenxing doctor` names them")
+    help_cache = "pack the weights in memory: look for no packed file and write none"
+    group.add_argument("--no-weight-cache", dest="weight_cache", action="store_false", help=help_cache)
 
 
-def kv_type(args: argparse.Namespace) -> str:
+def model_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What add_model_flags has read, as load_model takes it. Raises UsageError."""
+    options = {name: getattr(args, name) for name in ("n_ctx", "n_threads", "isa", "weight_cache")}
+    return options | {"kv_type": _kv_type(args)}
+
+
+def _kv_type(args: argparse.Namespace) -> str:
     """The type of keys and values; one flag stands for both. Raises UsageError where they differ."""
     k, v = args.cache_type_k, args.cache_type_v
     if k and v and k != v:

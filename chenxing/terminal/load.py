@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 
 
 def load_model(
-    model: str, *, n_ctx: int, n_threads: int | None, kv_type: str, chat_template: str | None = None
+    model: str,
+    *,
+    n_ctx: int,
+    n_threads: int | None,
+    kv_type: str = "f16",
+    isa: str | None = None,
+    weight_cache: bool = True,
+    chat_template: str | None = None,
 ) -> "tuple[LLM, float]":
     """The model and the milliseconds that it took. n_ctx 0 and n_threads None: what the model and the machine have."""
     from chenxing.llm import LLM
@@ -27,6 +34,8 @@ def load_model(
                 model,
                 n_ctx=n_ctx or None,
                 n_threads=n_threads,
+                isa=isa,
+                weight_cache=weight_cache,
                 chat_template=chat_template,
                 kv_type=kv_type,
                 on_progress=progress.update,

@@ -5,7 +5,15 @@ import sys
 from dataclasses import replace
 
 from chenxing.errors import UsageError
-from chenxing.terminal.args import kv_type, system_prompt, template_kwargs, template_override, typed_prompt, typed_text
+from chenxing.terminal.args import (
+    model_options,
+    system_prompt,
+    template_kwargs,
+    template_override,
+    typed_prompt,
+    typed_text,
+)
+from chenxing.terminal.describe import describe
 from chenxing.terminal.inputs import PipedInput, joined_prompt, piped_input, read_text_file
 from chenxing.terminal.load import load_model
 from chenxing.terminal.oneshot import answer_as_json, answer_once
@@ -30,13 +38,7 @@ def run(args: argparse.Namespace) -> int:
     sampling = given_sampling(args)
     stop = tuple(typed_text(args, text) for text in args.reverse_prompt)
 
-    llm, load_ms = load_model(
-        args.model,
-        n_ctx=args.n_ctx,
-        n_threads=args.n_threads,
-        kv_type=kv_type(args),
-        chat_template=template_override(args),
-    )
+    llm, load_ms = load_model(args.model, **model_options(args), chat_template=template_override(args))
     try:
         options = Options(replace(llm.sampling_defaults, **sampling), max_tokens, stop, kwargs, args.raw)
         session = Session(llm, options)
@@ -73,11 +75,11 @@ def _introduce(session: Session, args: argparse.Namespace) -> None:
     llm = session.llm
     if llm.template is None and not args.raw:
         print(f"chenxing: {args.model} has no chat template (a base model): it completes plain text", file=sys.stderr)
+    for notice in llm.notices:
+        print(f"chenxing: {notice}", file=sys.stderr)
     if args.verbose:
-        threads = f"{llm.n_threads} thread{'s' * (llm.n_threads != 1)}"
-        print(
-            f"{llm.path}: {llm.gguf.architecture}, {llm.n_ctx} tokens of context, {threads}, {llm.isa}", file=sys.stderr
-        )
+        for line in describe(llm, given_threads=args.n_threads):
+            print(line, file=sys.stderr)
 
 
 def _chat(session: Session) -> int:

@@ -12,7 +12,7 @@ from chenxing.errors import ChenxingError, TemplateError, UsageError
 from chenxing.terminal.args import (
     add_model_flags,
     add_template_flags,
-    kv_type,
+    model_options,
     one_or_more,
     template_kwargs,
     template_override,
@@ -115,7 +115,9 @@ def _perplexity(args: argparse.Namespace) -> int:
     from chenxing.terminal.perplexity import perplexity, read_text
 
     text = read_text(args.file, escape=args.escape)
-    llm, _ = load_model(args.model, n_ctx=args.n_ctx, n_threads=args.n_threads, kv_type=kv_type(args))
+    llm, _ = load_model(args.model, **model_options(args))
+    for notice in llm.notices:
+        print(f"chenxing: {notice}", file=sys.stderr)
     try:
         figure = perplexity(llm, text, args.n_ctx, args.chunks, sys.stderr)
     finally:

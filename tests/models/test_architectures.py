@@ -12,6 +12,7 @@ from reference.toy_file import Shape, Toy
 from reference.toys import FLOAT_TOYS, GEMMA2, LONGROPE, LONGROPE_FACTORS, OLMO3, TOYS, YARN, prompt
 from runner import Runner
 
+from chenxing.config import read_settings
 from chenxing.errors import UnsupportedModelError
 from chenxing.gguf import open_gguf
 from chenxing.kernels.library import KernelLibrary
@@ -37,7 +38,7 @@ def library() -> KernelLibrary:
 def _packed_weights_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels come from the user's cache, the toys' weights do not go there."""
     monkeypatch.setattr(
-        "chenxing.models.packed_file.settings", lambda: SimpleNamespace(paths=SimpleNamespace(cache=tmp_path))
+        "chenxing.models.weight_cache.settings", lambda: read_settings({"CHENXING_HOME": str(tmp_path)})
     )
 
 

@@ -11,6 +11,7 @@ from gguf import GGMLQuantizationType
 from reference.toy_file import Shape, Toy
 from reference.vocabulary import N_VOCAB
 
+from chenxing.config import read_settings
 from chenxing.gguf import open_gguf
 from chenxing.kernels.library import KernelLibrary
 from chenxing.kernels.memory import address, aligned
@@ -28,7 +29,7 @@ N_ROWS = 7  # more than are prepared by every thread for itself
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A recorder with the weights of a one-layer toy in Q8_0, whose input is quantised."""
     monkeypatch.setattr(
-        "chenxing.models.packed_file.settings", lambda: SimpleNamespace(paths=SimpleNamespace(cache=tmp_path))
+        "chenxing.models.weight_cache.settings", lambda: read_settings({"CHENXING_HOME": str(tmp_path)})
     )
     shape = Shape(n_layer=1, n_embd=64, n_head=2, n_head_kv=1, n_embd_head=32, n_ff=64)
     gguf = open_gguf(Toy("toy", "llama", shape, {}, ggml_type=GGMLQuantizationType.Q8_0).write(tmp_path))

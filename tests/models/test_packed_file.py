@@ -1,93 +1,111 @@
-"""The packed-weights file: made once, mapped ever after, and never trusted over the model."""
+"""The packed-weights file: the same bytes as packing gives, and whatever is wrong with it is seen."""
 
-import shutil
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType, GGUFWriter, quants
+from packed_models import SPECS, write_model
 
-from chenxing import config
 from chenxing.gguf import open_gguf
 from chenxing.models import packed_file
-from chenxing.models.packed_file import open_packed
+from chenxing.models.packed_file import map_packed, model_key, read_index, write_packed
+from chenxing.models.packed_stream import TAIL
 from chenxing.models.packing import pack_matrix, rope_order
-from chenxing.models.spec import matrix, vector
 from chenxing.quants import QUANTS
-
-SPECS = [matrix("a.weight", 40, 64), vector("b.weight", 64), matrix("c.weight", 32, 64, rope_dims=(16, 8))]
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("CHENXING_HOME", str(tmp_path / "home"))
-    config.settings.cache_clear()
-    yield tmp_path / "home"
-    config.settings.cache_clear()
-
-
-def write_model(path: Path, seed: int = 0) -> Path:
-    rng = np.random.default_rng(seed)
-    writer = GGUFWriter(path, "llama")
-    for name, rows in (("a.weight", 40), ("c.weight", 32)):
-        w = quants.quantize(rng.standard_normal((rows, 64)).astype(np.float32), GGMLQuantizationType.Q8_0)
-        writer.add_tensor(name, w, raw_dtype=GGMLQuantizationType.Q8_0)
-    writer.add_tensor("b.weight", rng.standard_normal(64).astype(np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
-
-
-def contents(packed) -> dict[str, bytes]:
-    return {spec.name: packed.array(spec.name).tobytes() for spec in SPECS}
-
-
-def test_mapped_equals_packed_and_is_found_again(home, tmp_path, monkeypatch):
+def written(tmp_path: Path) -> tuple[Path, str]:
+    """A packed file and its key."""
     model = open_gguf(write_model(tmp_path / "m.gguf"))
-    seen = []
-    first = contents(open_packed(model, SPECS, lambda stage, fraction: seen.append(fraction)))
-    assert seen[-1] == 1.0 and len(list(home.rglob("*.pack"))) == 1
-    monkeypatch.setattr(packed_file, "pack_tensor", None)
-    again = open_packed(model, SPECS)
-    assert contents(again) == first
-    assert all(again.array(s.name).ctypes.data % 64 == 0 for s in SPECS)
-    assert np.array_equal(again.array("b.weight").view(np.float32), model.data("b.weight").view(np.float32))
+    path = tmp_path / "m.pack"
+    write_packed(path, model_key(model, SPECS), model, SPECS, lambda stage, fraction: None)
+    return path, model_key(model, SPECS)
 
 
-def test_a_damaged_file_is_packed_anew(home, tmp_path):
-    model = open_gguf(write_model(tmp_path / "m.gguf"))
-    good = contents(open_packed(model, SPECS))
-    (path,) = home.rglob("*.pack")
+def test_mapped_is_what_was_packed(written, tmp_path):
+    path, key = written
+    body, places = map_packed(path, key)
+    model = open_gguf(tmp_path / "m.gguf")
+    offset, n_bytes = places["b.weight"]
+    assert np.array_equal(body[offset : offset + n_bytes].view(np.float32), model.data("b.weight").view(np.float32))
+    q8_0 = QUANTS["Q8_0"]
+    blocks = model.data("a.weight").reshape(40, 2, q8_0.type.type_size)
+    offset, n_bytes = places["a.weight"]
+    assert np.array_equal(body[offset : offset + n_bytes], pack_matrix(q8_0, blocks).reshape(-1))
+    assert all((body.ctypes.data + offset) % 64 == 0 for offset, _ in places.values())
+    last, n_bytes = max(places.values())
+    assert len(body) >= last + n_bytes + TAIL and not body[last + n_bytes :].any()
+
+
+def test_it_says_what_it_was_made_from(written, tmp_path):
+    path, key = written
+    index = read_index(path)
+    assert (index.key, index.model) == (key, str(tmp_path / "m.gguf"))
+    assert index.tensors.keys() == {spec.name for spec in SPECS}
+
+
+def test_damage_is_seen_wherever_it_is(written):
+    path, key = written
     whole = path.read_bytes()
-    rng = np.random.default_rng(0)
-    end_of_tensors = len(whole) - packed_file.TAIL
-    places = [0, 9, 17, 40, *rng.integers(0, end_of_tensors, 30).tolist()]
+    index = read_index(path)
+    path.chmod(0o600)
+    places = [
+        0,
+        9,
+        17,
+        40,
+        300,
+        *(index.start + offset + i for offset, n, _ in index.tensors.values() for i in (0, n - 1)),
+    ]
     for at in places:
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
-        assert contents(open_packed(model, SPECS)) == good, at
+        assert map_packed(path, key) is None, at
     for n in (0, 10, 100, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:n])
-        assert contents(open_packed(model, SPECS)) == good, n
+        assert map_packed(path, key) is None, n
+    path.write_bytes(whole + b"x")
+    assert map_packed(path, key) is None
+    path.write_bytes(whole)
+    assert map_packed(path, key) is not None and map_packed(path, "another key") is None
 
 
-def test_another_model_of_the_same_name_is_not_taken_for_it(home, tmp_path):
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_damage_is_seen_by_any_thread(written, monkeypatch, n_threads):
+    monkeypatch.setattr(packed_file, "cores", lambda: type("C", (), {"n_threads": n_threads}))
+    path, key = written
+    assert map_packed(path, key) is not None
+    offset = read_index(path).tensors["c.weight"][0] + read_index(path).start
+    path.chmod(0o600)
+    with path.open("r+b") as f:
+        f.seek(offset)
+        f.write(b"damaged")
+    assert map_packed(path, key) is None
+
+
+def test_another_content_or_time_is_another_key(tmp_path):
     path = write_model(tmp_path / "m.gguf")
-    first = contents(open_packed(open_gguf(path), SPECS))
-    path.unlink()
+    key = model_key(open_gguf(path), SPECS)
+    assert model_key(open_gguf(path), SPECS) == key != model_key(open_gguf(path), SPECS[:2])
+    os.utime(path, ns=(0, 0))
+    touched = model_key(open_gguf(path), SPECS)
     write_model(path, seed=1)
-    assert contents(open_packed(open_gguf(path), SPECS)) != first
+    os.utime(path, ns=(0, 0))
+    assert len({key, touched, model_key(open_gguf(path), SPECS)}) == 3
 
 
-def test_without_a_cache_it_is_packed_in_memory(home, tmp_path):
+def test_what_fails_while_it_writes_leaves_nothing(tmp_path, monkeypatch):
     model = open_gguf(write_model(tmp_path / "m.gguf"))
-    expected = contents(open_packed(model, SPECS))
-    shutil.rmtree(home)
-    home.write_text("a file where the folder should be")
-    packed = open_packed(model, SPECS)
-    assert contents(packed) == expected
-    assert all(packed.array(s.name).ctypes.data % 64 == 0 for s in SPECS)
+
+    def fail(model, specs):
+        yield "a.weight", np.zeros(10, np.uint8)
+        raise OSError("disk full")
+
+    monkeypatch.setattr(packed_file, "packed_pieces", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_packed(tmp_path / "x.pack", "key", model, SPECS, lambda stage, fraction: None)
+    assert [p.name for p in tmp_path.iterdir()] == ["m.gguf"]
 
 
 def test_rows_of_rotated_pairs_move_apart():

@@ -1,7 +1,6 @@
 """Every architecture and every weight type: our logits are no further from the truth than llama.cpp's."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from reference.model import Reference
 from reference.toys import GOLDEN, LONG_PROMPT, TOYS, prompt
 
 from chenxing import LLM
+from chenxing.config import read_settings
 
 # two runtimes that round activations equally well but differently measure within a fifth of each other over this prompt
 SLACK = 1.3
@@ -25,7 +25,7 @@ def golden() -> dict[str, np.ndarray]:
 def _packed_weights_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The toys' weights do not belong in the user's cache."""
     monkeypatch.setattr(
-        "chenxing.models.packed_file.settings", lambda: SimpleNamespace(paths=SimpleNamespace(cache=tmp_path))
+        "chenxing.models.weight_cache.settings", lambda: read_settings({"CHENXING_HOME": str(tmp_path)})
     )
 
 

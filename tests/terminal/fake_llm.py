@@ -69,6 +69,8 @@ class FakeLLM:
         self.closed = False
         self.path, self.gguf = Path("models/fake.gguf"), SimpleNamespace(architecture="llama")
         self.n_ctx, self.n_ctx_train, self.n_threads, self.isa = 2048, 8192, 2, "avx2"
+        self.weights_bytes, self.weights_origin, self.kv_bytes = 98_000_000, "mapped from the cache", 47_000_000
+        self.notices: list[str] = []
         self.sampling_defaults = SamplingParams(temp=0.6)
 
     def stream(

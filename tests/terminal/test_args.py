@@ -8,25 +8,8 @@ from chenxing import cli
 def test_flags_reach_the_model(model, tmp_path: Path) -> None:
     template = tmp_path / "template.jinja"
     template.write_text("{{ messages }}\n")
-    argv = [
-        "run",
-        "m",
-        "-p",
-        "Hi",
-        "-c",
-        "512",
-        "-t",
-        "1",
-        "-n",
-        "2",
-        "-r",
-        r"\n\n",
-        "-r",
-        "END",
-        "--jinja",
-        "-ctv",
-        "q8_0",
-    ]
+    argv = ["run", "m", "-p", "Hi", "-c", "512", "-t", "1", "-n", "2", "-r", r"\n\n", "-r", "END", "--jinja"]
+    argv += ["--isa", "sse", "--no-weight-cache", "-ctv", "q8_0"]
     argv += [
         "--chat-template-file",
         str(template),
@@ -36,13 +19,8 @@ def test_flags_reach_the_model(model, tmp_path: Path) -> None:
         "1",
     ]
     assert cli.main([*argv, "-sys", "Be short."]) == 0
-    assert model.loaded == {
-        "model": "m",
-        "n_ctx": 512,
-        "n_threads": 1,
-        "kv_type": "q8_0",
-        "chat_template": "{{ messages }}",
-    }
+    given = {"n_ctx": 512, "n_threads": 1, "isa": "sse", "weight_cache": False, "kv_type": "q8_0"}
+    assert model.loaded == {"model": "m", **given, "chat_template": "{{ messages }}"}
     (call,) = model.llm.calls
     assert (call.max_tokens, call.stop, call.template_kwargs) == (2, ("\n\n", "END"), {"enable_thinking": False})
     assert (call.params.top_k, call.params.temp) == (1, 0.6)  # the user's, the model's own

@@ -29,10 +29,12 @@ def loads(monkeypatch) -> list[dict[str, object]]:
 def test_zero_asks_for_the_model_s_own_context(loads) -> None:
     llm, ms = load_model("m", n_ctx=0, n_threads=None, kv_type="f16")
     assert llm == "the model" and ms >= 0
-    load_model("m", n_ctx=512, n_threads=3, kv_type="q8_0", chat_template="chatml")
+    given = {"n_ctx": 512, "n_threads": 3, "isa": "sse", "weight_cache": False, "kv_type": "q8_0"}
+    load_model("m", **given, chat_template="chatml")
+    own = {"n_ctx": None, "n_threads": None, "isa": None, "weight_cache": True, "kv_type": "f16"}
     assert loads == [
-        {"model": "m", "n_ctx": None, "n_threads": None, "kv_type": "f16", "chat_template": None},
-        {"model": "m", "n_ctx": 512, "n_threads": 3, "kv_type": "q8_0", "chat_template": "chatml"},
+        {"model": "m", **own, "chat_template": None},
+        {"model": "m", **given, "chat_template": "chatml"},
     ]
 
 

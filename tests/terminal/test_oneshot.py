@@ -14,7 +14,8 @@ def test_one_answer(model, capsys) -> None:
     assert cli.main(["run", "smollm2", "-p", "Hi"]) == 0
     assert capsys.readouterr() == ("Hello!\n", "")
     assert model.llm.calls[0].prompt == [{"role": "user", "content": "Hi"}]
-    assert model.loaded == {"model": "smollm2", "n_ctx": 0, "n_threads": None, "chat_template": None}
+    default = {"n_ctx": 0, "n_threads": None, "isa": None, "weight_cache": True, "chat_template": None}
+    assert model.loaded == {"model": "smollm2", **default}
     assert model.llm.closed
 
 
@@ -62,8 +63,21 @@ def test_verbose_tells_what_is_loaded_and_how_fast_it_was(model, capsys) -> None
     assert cli.main(["run", "m", "-p", "Hi", "-v", "-n", "1"]) == 0
     out, err = capsys.readouterr()
     assert out == "Hel\n"
-    assert "llama, 2048 tokens of context, 2 threads, avx2" in err
+    lines = err.splitlines()
+    assert lines[:2] == ["models/fake.gguf: llama", "kernels: avx2"] and lines[2].startswith("threads: 2 (")
+    assert lines[3:5] == [
+        "weights: 98 MB, mapped from the cache",
+        "context: 2048 tokens, trained for 8192",
+    ]
+    assert lines[5].startswith("memory: 47 MB for the keys and values of a full context")
     assert "cut off after 1 token (-n) · prompt 20 tokens (5 cached)" in err
+
+
+def test_what_a_user_should_know_of_a_model_is_said_in_any_case(model, capsys) -> None:
+    model.llm.notices.append("12 tensors of type IQ3_S are decoded to F16 (no kernel of their own): 2.1 GB")
+    assert cli.main(["run", "m", "-p", "Hi"]) == 0
+    notice = "chenxing: 12 tensors of type IQ3_S are decoded to F16 (no kernel of their own): 2.1 GB\n"
+    assert capsys.readouterr().err == notice
 
 
 def test_an_error_of_the_model_is_one_line(model, capsys) -> None:
