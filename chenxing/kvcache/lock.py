@@ -8,6 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from chenxing.kvcache.files import Files
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -28,20 +30,28 @@ class WriterLock:
         self._fd: int | None = fd
 
     @classmethod
-    def acquire(cls, path: Path) -> "WriterLock | None":
+    def acquire(cls, files: Files, path: Path) -> "WriterLock | None":
         """None if another process, or another store of this process, holds it. Raises OSError if it cannot be made."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        fd = files.open_writable(path)
         try:
             _lock(fd)
-            if not os.path.samestat(os.fstat(fd), path.stat()):  # removed by a cleaner since it was opened
-                raise BlockingIOError
-        except (BlockingIOError, PermissionError, FileNotFoundError):
-            os.close(fd)
-            return None
+            lock = cls(fd)
+            if lock.is_at(path):
+                return lock
+        except (BlockingIOError, PermissionError):  # Windows says the latter
+            pass
         except OSError:
             os.close(fd)
             raise
-        return cls(fd)
+        os.close(fd)
+        return None
+
+    def is_at(self, path: Path) -> bool:
+        """Whether the locked file is still the one of this name: a cleaner may have removed it."""
+        try:
+            return self._fd is not None and os.path.samestat(os.fstat(self._fd), path.stat())
+        except OSError:
+            return False
 
     def release(self) -> None:
         if self._fd is not None:
