@@ -1,4 +1,4 @@
-"""The index of a store: what its file says, and what follows from it. The format is described in docs/formats/kv-store.md.
+"""The index of a store: what its file says, and what follows from it. Format: docs/formats/kv-store.md.
 
 Everything here is bytes in, values out: no file is touched. A record that is cut short, damaged or impossible ends the
 index: nothing behind it is believed.

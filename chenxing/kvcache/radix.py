@@ -165,7 +165,7 @@ class RadixTree:
         return [parent.children[key[:n]] for n in lengths if key[:n] in parent.children]
 
     def walk(self, start: Node | None = None) -> Iterator[Node]:
-        """All nodes below start (default: the root), children before parents, start itself last unless it is the root."""
+        """All nodes from start (default: the root) down, children before parents; the root itself is none of them."""
         stack = [(start or self.root, False)]
         while stack:
             node, done = stack.pop()

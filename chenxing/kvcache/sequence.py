@@ -89,7 +89,7 @@ class Sequence:
 
     def truncate(self, n_tokens: int) -> None:
         """Forget the tokens from the n-th on. Nothing is copied or cleared; what only they needed is released."""
-        assert 0 <= n_tokens and self in self._live
+        assert n_tokens >= 0 and self in self._live
         del self.ids[n_tokens:]
         n_pages = -(-len(self.ids) // PAGE)
         self._tiers.pool.release(self._pages[n_pages:])

@@ -47,13 +47,12 @@ class Tiers:
         """The node of these tokens with a page in memory. If its page is not `page`, an equal one was there before."""
         node = parent.children.get(key)
         if node is None:
-            for shorter in self.tree.prefixes(parent, key):
-                if not shorter.n_locks:
-                    self.remove(shorter)  # the new page says all that it said
             node = self.tree.insert(parent, key)
         if node.page is None:
             self.pool.retain(page)
             self.tree.set_page(node, page)
+        if self.store is None or not self.store.can_write:
+            self._supersede(node)  # else when it is sealed
         return node
 
     def remove(self, top: Node) -> None:
@@ -192,6 +191,7 @@ class Tiers:
                 node.job = None
                 if job.sealed is not None:
                     self._link(node, job.sealed)
+                    self._supersede(node)
             elif job.sealed is not None:
                 self.store.drop(job.sealed)
 
@@ -239,6 +239,12 @@ class Tiers:
             self.counts.evicted_disk += 1
             return True
         return False
+
+    def _supersede(self, node: Node) -> None:
+        """Remove the partial pages whose tokens this one begins with: it says all that they said."""
+        assert node.parent
+        for shorter in self.tree.prefixes(node.parent, node.key):
+            self.remove(shorter)
 
     def _link(self, node: Node, entry: Add) -> None:
         self.tree.set_entry(node, entry)

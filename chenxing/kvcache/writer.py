@@ -1,7 +1,7 @@
 """The thread that writes a store, so that no token waits for a disk.
 
-Sealing order (law L5): a page's data is written, then its record. Orders are carried out as they were given, so a slot's
-DROP is in the index before other data is in the slot. The first failure ends all writing: what is sealed stays.
+Sealing order (law L5): a page's data is written, then its record. Orders are carried out as they were given, so a
+slot's DROP is in the index before other data is in the slot. The first failure ends all writing: what is sealed stays.
 """
 
 import queue

@@ -16,7 +16,7 @@ MAX_SEQUENCES = 6
 
 @dataclass(frozen=True)
 class Setting:
-    """Budgets in pages. exact: nothing is ever lost, so reuse is exactly what the model says; else it is at most that."""
+    """Budgets in pages. exact: nothing is ever lost, so reuse is just what the model says; else it is at most that."""
 
     ram_pages: int
     disk_pages: int | None
