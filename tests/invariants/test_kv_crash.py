@@ -24,7 +24,7 @@ def processes() -> multiprocessing.context.ForkServerContext:
 
 
 def kill(
-    folder: Path, seed: int, n: int, disk_bytes: int, at: int | None, phase: str, delay: float | None
+    folder: Path, seed: int, n: int, disk_bytes: int, at: int | None = None, phase: str = "", delay: float | None = None
 ) -> list[int]:
     """Run the load until the process is killed, at a point or after a delay. -> texts that were certainly sealed."""
     context = processes()
