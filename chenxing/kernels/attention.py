@@ -120,8 +120,8 @@ def rope_kv():
 
 # ---- attention ----
 
-A_Q, A_N_HEAD, A_N_KV, A_TASKS, A_POOL, A_PAGE_BYTES, A_LAYER, A_WINDOW, A_CAP, A_OUT, A_OUT_ROW, A_SCRATCH, \
-    A_SCRATCH_EACH, A_POSITIONS, A_HEAD_DIM = range(0, 120, 8)  # fmt: skip
+A_Q, A_N_HEAD, A_N_KV, A_TASKS, A_LAYER, A_WINDOW, A_CAP, A_OUT, A_OUT_ROW, A_SCRATCH, \
+    A_SCRATCH_EACH, A_POSITIONS, A_HEAD_DIM = range(0, 104, 8)  # fmt: skip
 
 _masked = v.constant(NEG)
 _pair = op(
@@ -142,7 +142,7 @@ def attend(padded):
     """(args, chunk, tid): chunk = (task, kv head). padded = head_dim rounded up to 32.
 
     A_Q  f32[n_rows, n_head, padded], scaled by scale * log2 e; A_TASKS i64[n_tasks, TASK_WORDS]
-    A_POOL  base of all pages; page id p is at A_POOL + p * A_PAGE_BYTES, this layer at + A_LAYER
+    A_LAYER  offset of this layer in every page
     A_WINDOW  keys a row sees, itself included; A_CAP f32 soft-cap of scores (0: none)
     A_OUT  f32 rows of n_head * head_dim, A_OUT_ROW bytes apart
     """
@@ -156,8 +156,8 @@ def attend(padded):
     store_rows = v.store_group(R)
 
     @kernel_inline
-    def page_of(pool, page_bytes, table, p):
-        return pool + v.ld_i32(table + p * 4) * page_bytes
+    def page_of(offset, table, p):
+        return v.ld_i64(table + p * 8) + offset
 
     @kernel_inline
     def scores(q, k, ahead, s):
@@ -195,14 +195,14 @@ def attend(padded):
         return top, v.hsum(total)
 
     @kernel_inline
-    def mix(s, pool, page_bytes, table, first, last, part):
+    def mix(s, values, table, first, last, part):
         """part's acc = weights x V: one strip of 32 dims x R rows stays in registers over all pages."""
         for c in range(STRIPS):
             lo = zeros()
             hi = zeros()
             for p in range(first, last):
-                val = page_of(pool, page_bytes, table, p) + c * (PAGE * 64)
-                ahead = page_of(pool, page_bytes, table, min(p + 2, last - 1)) + c * (PAGE * 64)
+                val = page_of(values, table, p) + c * (PAGE * 64)
+                ahead = page_of(values, table, min(p + 2, last - 1)) + c * (PAGE * 64)
                 w = s + p * (PAGE * 4)
                 for t in range(PAGE):
                     v.prefetch(ahead + t * 64)
@@ -234,7 +234,7 @@ def attend(padded):
             v.st_f32x16(state + i, v.fma(v.mul(v.ld_f32x16(state + i), av), v.ld_f32x16(part + i), bv))
 
     @kernel_inline
-    def tile(q, pos, n, kpool, vpool, page_bytes, table, index, window, cap, state, part, s):
+    def tile(q, pos, n, keys, values, table, index, window, cap, state, part, s):
         """Rows 0..n of a tile (n <= R, the rest repeat the last one) against segment `index`."""
         base = index * SEGMENT
         least = v.ld_i64(pos)
@@ -243,12 +243,12 @@ def attend(padded):
             return
         first = max(0, least - window + 1 - base) // PAGE
         last = (min(SEGMENT, most + 1 - base) + PAGE - 1) // PAGE
-        tab = table + index * (SEGMENT // PAGE * 4)
+        tab = table + index * (SEGMENT // PAGE * 8)
         for p in range(first, last):
-            ahead = page_of(vpool, page_bytes, tab, first)
+            ahead = page_of(values, tab, first)
             if p + 1 < last:
-                ahead = page_of(kpool, page_bytes, tab, p + 1)
-            scores(q, page_of(kpool, page_bytes, tab, p), ahead, s + p * (PAGE * 4))
+                ahead = page_of(keys, tab, p + 1)
+            scores(q, page_of(keys, tab, p), ahead, s + p * (PAGE * 4))
         for r in range(R):
             row = min(r, n - 1)
             at = v.ld_i64(pos + row * 8) - base
@@ -262,7 +262,7 @@ def attend(padded):
                 v.st_f32(part + r * STATE + 4, v.f32(0.0))
                 for i in range(first * 2, last * 2):
                     v.st_f32x16(s + r * SROW + i * 64, v.zero_f32())
-        mix(s, vpool, page_bytes, tab, first, last, part)
+        mix(s, values, tab, first, last, part)
         for r in range(n):
             merge(state + r * STATE, part + r * STATE)
 
@@ -289,9 +289,8 @@ def attend(padded):
         row0 = v.ld_i64(task)
         n = v.ld_i64(task + 8) * G
         table = v.ld_i64(task + 16)
-        page_bytes = v.ld_i64(args + A_PAGE_BYTES)
-        kpool = v.ld_i64(args + A_POOL) + v.ld_i64(args + A_LAYER) + kv * HEAD
-        vpool = kpool + n_kv * HEAD
+        keys = v.ld_i64(args + A_LAYER) + kv * HEAD  # in every page
+        values = keys + n_kv * HEAD
         window = v.ld_i64(args + A_WINDOW)
         cap = v.ld_f32(args + A_CAP)
         state = v.ld_i64(args + A_SCRATCH) + tid * v.ld_i64(args + A_SCRATCH_EACH)
@@ -313,7 +312,7 @@ def attend(padded):
                     src = v.ld_i64(args + A_Q) + (((row0 + e // G) * n_head) + kv * G + e % G) * ROW_BYTES
                     for c in range(0, ROW_BYTES, 64):
                         v.st_f32x16(q + r * ROW_BYTES + c, v.ld_f32x16(src + c))
-                tile(q, pos + i * 8, m, kpool, vpool, page_bytes, table, index, window, cap, state + i * STATE, part, s)
+                tile(q, pos + i * 8, m, keys, values, table, index, window, cap, state + i * STATE, part, s)
         for i in range(n):
             dst = v.ld_i64(args + A_OUT) + (row0 + i // G) * v.ld_i64(args + A_OUT_ROW)
             finish(state + i * STATE, hd, dst + (kv * G + i % G) * hd * 4)

@@ -2,7 +2,7 @@
 
 from chenxing.kernels.layout import SEGMENT
 
-TASK_WORDS = 3  # first row, number of rows (consecutive positions of one sequence), address of its i32 page ids
+TASK_WORDS = 3  # first row, number of rows (consecutive positions of one sequence), address of its i64 page addresses
 MAX_TILE = 8  # query rows that share a load of K or V, at most
 
 

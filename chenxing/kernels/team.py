@@ -31,6 +31,7 @@ class Team:
         self._library = library  # it owns the code that the threads are in
         self._control = aligned(L.CONTROL_BYTES // 8, np.int64)
         self._args = aligned(8, np.int64)
+        self._control_at, self._args_at = address(self._control), address(self._args)
         self._step = _C_KERNEL(library.addresses[STEP])
         self._worker = _C_KERNEL(library.addresses[WORKER])
         # an event for each: one that all shared could be cleared by the first before the second has seen it
@@ -45,11 +46,11 @@ class Team:
 
     def run(self, program: int, n_ops: int, step: int, plan: int) -> None:
         """Run one step: addresses of the op table, the step's counters, and n_ops x 8 bytes for the plan."""
-        self._args[:5] = program, n_ops, step, plan, address(self._control)
+        self._args[:5] = program, n_ops, step, plan, self._control_at
         if True in self._asleep:
             for tid in range(1, self.n_threads):
                 self._wake[tid].set()
-        self._step(address(self._args), self.n_threads, 0)
+        self._step(self._args_at, self.n_threads, 0)
 
     def close(self) -> None:
         """Stop the workers. The team cannot run afterwards."""
@@ -60,9 +61,8 @@ class Team:
             thread.join()
 
     def _work(self, tid: int) -> None:
-        control = address(self._control)
         while not self._control[L.STOP // 8]:
-            self._worker(control, tid, self.n_threads)
+            self._worker(self._control_at, tid, self.n_threads)
             self._asleep[tid] = True
             self._wake[tid].wait()
             self._wake[tid].clear()

@@ -13,7 +13,7 @@ import numpy as np
 
 from chenxing.kernels.memory import address, aligned
 
-EXTENT_BYTES = 32 << 20
+EXTENT_BYTES = 32 << 20  # at least one page
 
 
 class PagePool:
@@ -30,7 +30,8 @@ class PagePool:
         self.n_pages, self.page_bytes = n_pages, page_bytes
         self._per_extent = max(1, min(extent_bytes // page_bytes, n_pages))
         self._extents: dict[int, np.ndarray] = {}
-        self._absent = list(range(-(-n_pages // self._per_extent)))  # extents without memory, a heap
+        self._absent: list[int] = []  # extents that were given back, a heap
+        self._n_known = 0  # extents that were ever there
         self._references: dict[int, int] = {}
         self._free: list[int] = []  # pages of present extents, a heap: low pages first, so that high extents empty
 
@@ -99,20 +100,25 @@ class PagePool:
         assert not self._references.keys() & set(self._free)
         assert self._references.keys() | set(self._free) == present
         assert all(count > 0 for count in self._references.values())
-        assert not set(self._absent) & self._extents.keys()
+        assert set(self._absent) ^ self._extents.keys() == set(range(self._n_known))
 
     def _pages(self, extent: int) -> range:
         return range(extent * self._per_extent, min((extent + 1) * self._per_extent, self.n_pages))
 
     def _grow(self) -> bool:
-        if not self._absent:
+        extent = self._absent[0] if self._absent else self._n_known
+        pages = self._pages(extent)
+        if not pages:
             return False
-        pages = self._pages(self._absent[0])
         try:
             memory = aligned(len(pages) * self.page_bytes)
-        except MemoryError:
+        except (MemoryError, ValueError):  # more than there is, or than can be counted
             return False
-        self._extents[heapq.heappop(self._absent)] = memory
+        if self._absent:
+            heapq.heappop(self._absent)
+        else:
+            self._n_known += 1
+        self._extents[extent] = memory
         for page in pages:
             heapq.heappush(self._free, page)
         return True

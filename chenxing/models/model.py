@@ -9,7 +9,7 @@ from chenxing.gguf import GGUF
 from chenxing.kernels.library import KernelLibrary, Progress
 from chenxing.kernels.team import Team
 from chenxing.models.hparams import check_numbers
-from chenxing.models.ops import KVLayout, Recorder, kv_layer_bytes
+from chenxing.models.ops import Recorder, kv_layer_bytes
 from chenxing.models.spec import HParams, find_architecture
 from chenxing.models.step import Run, Step
 from chenxing.models.weights import Weights
@@ -19,15 +19,11 @@ N_OUTPUTS = 64  # rows of logits of a step, at most
 
 
 class Model:
-    """Runs batches of tokens against KV pages. Not thread-safe: one `step` at a time.
-
-    page_bytes   size of one KV page: PAGE tokens, all layers
-    """
+    """Runs batches of tokens against KV pages. Not thread-safe: one `step` at a time."""
 
     def __init__(self, hp: HParams, weights: Weights, step: Step, recorder: Recorder, team: Team) -> None:
         self.hp, self.weights = hp, weights
-        self._step, self._program, self._kv, self._team = step, recorder.program, recorder.kv, team
-        self.page_bytes = recorder.kv.page_bytes
+        self._step, self._program, self._team = step, recorder.program, team
 
     def step(self, runs: Sequence[Run]) -> np.ndarray:
         """Compute these tokens, write their KV to their pages and return the wanted logits.
@@ -36,7 +32,7 @@ class Model:
         At most N_BATCH tokens and N_OUTPUTS outputs. The logits of a row depend on its sequence alone, never on what
         else is in the batch or how the sequence was cut into runs.
         """
-        self._step.fill(runs, self._kv.pool, self.page_bytes)
+        self._step.fill(runs)
         self._program.run(self._team, self._step.counters)
         return self._step.logits
 
@@ -45,6 +41,7 @@ class Model:
 
 
 def page_bytes(hp: HParams) -> int:
+    """Size of one KV page: PAGE tokens, all layers. It must be zeroed at creation and start on a cache line."""
     return kv_layer_bytes(hp) * hp.n_layer
 
 
@@ -64,19 +61,15 @@ def read_model(model: GGUF, n_ctx: int | None = None) -> HParams:
 def load_model(
     model: GGUF,
     hp: HParams,
-    pool: int,
     library: KernelLibrary,
     n_threads: int,
     on_progress: Progress | None = None,
 ) -> Model:
-    """Weights packed or mapped, kernels compiled or found, program recorded.
-
-    pool: address of the KV pages, each `page_bytes(hp)` long, zeroed at creation.
-    """
+    """Weights packed or mapped, kernels compiled or found, program recorded."""
     arch = find_architecture(model)
     weights = Weights(model, list(arch.tensors(hp)), on_progress)
     step = Step(N_BATCH, N_OUTPUTS, hp.n_vocab, hp.n_head // hp.n_head_kv)
-    recorder = Recorder(hp, step, KVLayout(pool, page_bytes(hp), kv_layer_bytes(hp)), n_threads)
+    recorder = Recorder(hp, step, n_threads)
     arch.forward(hp, weights, recorder)
     recorder.program.finish(library, on_progress)
     return Model(hp, weights, step, recorder, Team(library, n_threads))

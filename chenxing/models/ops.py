@@ -88,15 +88,6 @@ class Operand:
     prologue: Prologue | None
 
 
-@dataclass(frozen=True)
-class KVLayout:
-    """Where kernels find KV pages: base address of the pool, bytes of a page, bytes of one layer in it."""
-
-    pool: int
-    page_bytes: int
-    layer_bytes: int
-
-
 def kv_layer_bytes(hp: HParams) -> int:
     """K and V of one layer in a page: f16, head_dim padded to a multiple of 32."""
     return 2 * hp.n_head_kv * _padded(hp.head_dim) * L.PAGE * 2
@@ -113,8 +104,8 @@ class Recorder:
     Words that change rows in place return new rows: a value never changes, and nothing is done with an old one.
     """
 
-    def __init__(self, hp: HParams, step: Step, kv: KVLayout, n_threads: int) -> None:
-        self.hp, self.step, self.kv, self.n_threads = hp, step, kv, n_threads
+    def __init__(self, hp: HParams, step: Step, n_threads: int) -> None:
+        self.hp, self.step, self.n_threads = hp, step, n_threads
         self.program = Program()
         self._buffers: dict[tuple, int] = {}
         self._operands: dict[tuple, Operand] = {}
@@ -227,7 +218,7 @@ class Recorder:
         """
         hp, step = self.hp, self.step
         padded = _padded(hp.head_dim)
-        offset = layer * self.kv.layer_bytes
+        offset = layer * kv_layer_bytes(hp)
         assert q.stride == k.stride == v.stride
         ready = self._rows("q", hp.n_head * padded)
         factor = (hp.head_dim**-0.5 if scale is None else scale) * 1.4426950408889634
@@ -240,7 +231,7 @@ class Recorder:
         out = self._rows("attended", hp.n_q)
         group = hp.n_head // hp.n_head_kv
         base, each = self._scratch(step.attention_scratch(padded, group))
-        args = [ready.address, hp.n_head, hp.n_head_kv, step.tasks_at, self.kv.pool, self.kv.page_bytes, offset]
+        args = [ready.address, hp.n_head, hp.n_head_kv, step.tasks_at, offset]
         args += [window or ALL_KEYS, f32_bits(softcap), out.address, out.stride, base, each]
         args += [step.positions_at, hp.head_dim]
         self.program.add([Part(f"{_ATTENTION}:attend({padded})", args, hp.n_head_kv, L.N_TASKS)])

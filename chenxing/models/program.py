@@ -46,6 +46,7 @@ class Program:
         self._ops: list[tuple[list[Part], Prologue | None, int]] = []
         self._keep: list[np.ndarray] = []
         self._table = self._plan = aligned(8, np.int64)
+        self._addresses = (0, 0, 0)
         self._library: KernelLibrary | None = None  # it owns the code that the table points to
 
     def buffer(self, n_bytes: int) -> int:
@@ -85,10 +86,12 @@ class Program:
         self._table = aligned((len(rows), L.OP_BYTES // 8), np.int64)
         self._table[:] = rows
         self._plan = aligned(len(rows), np.int64)
+        self._addresses = address(self._table), len(rows), address(self._plan)
 
     def run(self, team: Team, step: np.ndarray) -> None:
         """One step with these counters, i64[STEP_WORDS]."""
-        team.run(address(self._table), len(self._table), address(step), address(self._plan))
+        table, n_ops, plan = self._addresses
+        team.run(table, n_ops, address(step), plan)
 
 
 class _Words:

@@ -15,7 +15,7 @@ class Run:
     """Consecutive tokens of one sequence.
 
     tokens   their ids; the first one's position is `position`
-    pages    i32 page ids of the sequence, long enough for the last of these tokens
+    pages    i64 addresses of the sequence's pages, enough for the last of these tokens
     outputs  which of the tokens want logits, by index in `tokens`
     """
 
@@ -55,17 +55,18 @@ class Step:
         """Bytes of scratch that one thread needs for attention."""
         return A.scratch_bytes(padded, group)
 
-    def fill(self, runs: Sequence[Run], pool: int, page_bytes: int) -> None:
-        """Lay the rows of these runs out. pool, page_bytes: where the KV pages are."""
+    def fill(self, runs: Sequence[Run]) -> None:
+        """Lay the rows of these runs out."""
         row = n_outputs = n_tasks = 0
         self._tables = [run.pages for run in runs]
         for run in runs:
             n = len(run.tokens)
             assert n and row + n <= self.n_batch and n_outputs + len(run.outputs) <= self.n_outputs
+            assert run.pages.dtype == np.int64 and run.pages.flags.c_contiguous
             positions = np.arange(run.position, run.position + n)
             self._tokens[row : row + n] = run.tokens
             self._positions[row : row + n] = positions
-            self._pages[row : row + n] = pool + run.pages[positions // L.PAGE].astype(np.int64) * page_bytes
+            self._pages[row : row + n] = run.pages[positions // L.PAGE]
             self._slots[row : row + n] = positions % L.PAGE
             for first in range(0, n, self._task_rows):
                 rows = min(self._task_rows, n - first)

@@ -24,9 +24,10 @@ class Case:
         self.k = rng.standard_normal((n_tokens, n_kv, head_dim)).astype(np.float32)
         self.v = rng.standard_normal((n_tokens, n_kv, head_dim)).astype(np.float32)
         n_pages = -(-n_tokens // PAGE)
-        self.pages = rng.permutation(n_pages + 5)[:n_pages].astype(np.int32)
-        self.page_bytes = 2 * n_kv * self.padded * PAGE * 2 + 128  # one layer and something else
-        self.pool = aligned((n_pages + 5) * self.page_bytes)
+        page_bytes = 2 * n_kv * self.padded * PAGE * 2 + 128  # one layer and something else
+        self.memory = aligned((n_pages + 5, page_bytes))
+        self.order = rng.permutation(n_pages + 5)[:n_pages]
+        self.pages = address(self.memory) + self.order * page_bytes
         self.ready = aligned((n_tokens, n_head, self.padded), np.float32)
         self.scale = head_dim**-0.5
         self._write()
@@ -37,7 +38,7 @@ class Case:
         at = row.ctypes.data
         q_bytes, k_bytes = self.n_head * self.hd * 4, self.n_kv * self.hd * 4
         positions = np.arange(self.n)
-        page_at = address(self.pool) + self.pages[positions // PAGE].astype(np.int64) * self.page_bytes
+        page_at = self.pages[positions // PAGE]
         slots = positions % PAGE
         scratch = aligned(self.padded * 4)
         args = [at, at + q_bytes, at + q_bytes + k_bytes, row.shape[1] * 4, self.n_head, self.n_kv, self.hd, 2, 0]
@@ -49,7 +50,7 @@ class Case:
         tasks = np.array([(first, n, self.pages.ctypes.data) for first, n in runs], np.int64)
         out = np.zeros((self.n, self.n_head * self.hd), np.float32)
         scratch = aligned(A.scratch_bytes(self.padded, self.n_head // self.n_kv))
-        args = [self.ready, self.n_head, self.n_kv, tasks, address(self.pool), self.page_bytes, 128, window]
+        args = [self.ready, self.n_head, self.n_kv, tasks, 128, window]
         args += [f32_bits(cap), out, out.shape[1] * 4, scratch, 0, np.arange(self.n), self.hd]
         kernel = f"chenxing.kernels.attention:attend({self.padded})"
         self.compiler.call(kernel, self.isa, *args, n_chunks=len(runs) * self.n_kv)
@@ -124,7 +125,7 @@ def test_stale_pages_do_not_matter(compiler, isa):
     """Slots past the last token keep what an earlier sequence wrote there."""
     case = Case(compiler, isa, head_dim=64, n_head=2, n_kv=1, n_tokens=40)
     clean = case.attend(tasks(40, 2))
-    layer = case.pool.reshape(-1, case.page_bytes)[case.pages[1], 128:].view(np.float16)
+    layer = case.memory[case.order[1], 128:].view(np.float16)
     k = layer[: 64 * PAGE].reshape(64, PAGE)
     k[:, 8:] = 60000.0
     layer[64 * PAGE :].reshape(2, PAGE, 32)[:, 8:] = -60000.0

@@ -26,8 +26,8 @@ class Runner:
         gguf = open_gguf(path)
         hp = read_model(gguf, n_ctx)
         self._n_pages = -(-max_tokens // PAGE)
-        self._pool = aligned(2 * self._n_pages * page_bytes(hp))
-        self._model = load_model(gguf, hp, address(self._pool), library, n_threads)
+        self._pages_of_both = aligned((2 * self._n_pages, page_bytes(hp)))
+        self._model = load_model(gguf, hp, library, n_threads)
         self._shuffle = np.random.default_rng(1)
 
     def logits(self, ids: Sequence[int], sizes: Iterable[int]) -> np.ndarray:
@@ -57,7 +57,8 @@ class Runner:
         self._model.close()
 
     def _pages(self) -> tuple[np.ndarray, np.ndarray]:
-        order = self._shuffle.permutation(2 * self._n_pages).astype(np.int32)
+        memory = self._pages_of_both
+        order = address(memory) + self._shuffle.permutation(2 * self._n_pages) * memory.shape[1]
         return order[: self._n_pages].copy(), order[self._n_pages :].copy()
 
     def _outputs(

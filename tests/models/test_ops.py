@@ -16,7 +16,7 @@ from chenxing.kernels.library import KernelLibrary
 from chenxing.kernels.memory import address, aligned
 from chenxing.kernels.team import Team
 from chenxing.models.model import page_bytes, read_model
-from chenxing.models.ops import KVLayout, Recorder, Rows, kv_layer_bytes
+from chenxing.models.ops import Recorder, Rows
 from chenxing.models.spec import find_architecture
 from chenxing.models.step import Run, Step
 from chenxing.models.weights import Weights
@@ -35,14 +35,14 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     hp = read_model(gguf)
     weights = Weights(gguf, list(find_architecture(gguf).tensors(hp)))
     step = Step(N_ROWS, 1, N_VOCAB, 2)
-    pool = aligned(page_bytes(hp))
-    recorder = Recorder(hp, step, KVLayout(address(pool), page_bytes(hp), kv_layer_bytes(hp)), 1)
+    page = aligned(page_bytes(hp))
+    recorder = Recorder(hp, step, 1)
 
     def run() -> None:
         library = KernelLibrary()
         recorder.program.finish(library)
         team = Team(library, 1)
-        step.fill([Run(range(N_ROWS), 0, np.zeros(1, np.int32))], address(pool), page_bytes(hp))
+        step.fill([Run(range(N_ROWS), 0, np.array([address(page)]))])
         recorder.program.run(team, step.counters)
         team.close()
 
