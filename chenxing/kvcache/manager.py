@@ -175,6 +175,6 @@ class KVCache:
         if tail is not None and found.partial is not None:
             used = found.partial
         tiers.tree.touch(used)
-        if tiers.store and used.entry is not None:
-            tiers.store.use(used.entry, n)
+        if tiers.store and (sealed := used.entry or used.job) is not None:
+            tiers.store.use(sealed, n)
         return True

@@ -23,6 +23,8 @@ from chenxing.kvcache.radix import FULL, Node
 from chenxing.kvcache.slots import Slots
 from chenxing.kvcache.writer import Cut, Punch, Put, StoreFiles, Writer, new_generation
 
+BLOCK = 4096  # what a file system gives to files
+
 _log = logging.getLogger("chenxing.kvcache")
 
 
@@ -84,8 +86,8 @@ class Store:
     @property
     def room(self) -> int:
         """Bytes that may be added under the limit; negative if it is exceeded."""
-        end = self._writer.state.end if self._writer else 0
-        return self.disk_bytes - self._foreign_bytes - end - self.n_bytes
+        index_bytes = (self._writer.state.end // BLOCK + 2) * BLOCK if self._writer else 0  # with records on their way
+        return self.disk_bytes - self._foreign_bytes - index_bytes - self.n_bytes
 
     # ---- what others do ----
 
@@ -218,10 +220,10 @@ class Store:
             self._slots.give(add.slot)
             self._writer.submit(Drop(add.id))
 
-    def use(self, add: Add, n_tokens: int) -> None:
+    def use(self, page: Add | Put, n_tokens: int) -> None:
         """Note that a request reused n_tokens, the last of them in this page."""
         if self._writer:
-            self._writer.submit(Use(add.id, n_tokens))
+            self._writer.submit(Use(page.id, n_tokens))
 
     def finished(self) -> list[Put]:
         """Orders that came to their end since the last call. Those that failed gave their slots back."""

@@ -11,9 +11,9 @@ SETTINGS = {
     "little memory": Setting(ram_pages=12, disk_pages=None),
     "disk": Setting(ram_pages=5000, disk_pages=100_000, exact=True),
     "little memory, disk": Setting(ram_pages=40, disk_pages=100_000, exact=True),
-    "little of both": Setting(ram_pages=20, disk_pages=60),
+    "little of both": Setting(ram_pages=20, disk_pages=120),
     "two processes": Setting(ram_pages=40, disk_pages=100_000, n_caches=2),
-    "two processes, little of all": Setting(ram_pages=20, disk_pages=60, n_caches=2),
+    "two processes, little of all": Setting(ram_pages=20, disk_pages=120, n_caches=2),
 }
 
 
