@@ -6,6 +6,7 @@ is a private copy that must have the digest of the index (law L5). Nothing here 
 write is warned of, once, and from then on the cache lives in memory. Format: docs/formats/kv-store.md.
 """
 
+import contextlib
 import logging
 import os
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from xxhash import xxh3_128_digest, xxh3_128_hexdigest
 from chenxing.kvcache import index
 from chenxing.kvcache.catalog import make_room
 from chenxing.kvcache.files import Files
-from chenxing.kvcache.index import Add, Contents, Drop, Header, Use
+from chenxing.kvcache.index import Add, Drop, Header, Use
+from chenxing.kvcache.loading import IndexReader, Loaded, drop_unreachable
 from chenxing.kvcache.lock import WriterLock
-from chenxing.kvcache.radix import FULL, Node
+from chenxing.kvcache.radix import Node
 from chenxing.kvcache.slots import Slots
 from chenxing.kvcache.writer import Cut, Punch, Put, StoreFiles, Writer, new_generation
 
@@ -34,18 +36,6 @@ class Changes:
 
     gone: list[Add]
     new: list[Add]
-
-
-@dataclass(frozen=True)
-class _Loaded:
-    """The index as it was read: `end` is where its sound part ends, `size` where the file did; `head` is its header."""
-
-    header: Header | None
-    contents: Contents
-    end: int
-    size: int
-    identity: tuple[int, int] | None
-    head: bytes = b""
 
 
 class Store:
@@ -69,7 +59,7 @@ class Store:
         self._slots = Slots()
         self._last_id = 0
         self._foreign_bytes = 0
-        self._seen = _Loaded(None, Contents(), 0, 0, None)
+        self._index = IndexReader(self._files, self.folder / "index", page_bytes, fingerprint)
         self._lost: list[Put] = []
         self._is_warned = False
         self._closed = False
@@ -100,13 +90,13 @@ class Store:
         if self._lock is None and not self._is_warned:
             self._lock = self._try_lock()
         if self._lock is not None:
-            loaded = self._load()
+            loaded = self._index.load()
             self._start_writing(loaded)
-        elif self._identity() == (self._seen.identity, self._seen.size):
-            return None
+        elif (changed := self._index.load_if_changed()) is not None:
+            loaded = changed
         else:
-            loaded = self._load_growth() or self._load()
-            self._seen = loaded
+            return None
+        self._open_pages()
         before, self.adds = self.adds, dict(loaded.contents.adds)
         gone = [add for add in before.values() if self.adds.get(add.id) != add]
         return Changes(gone, [add for add in self.adds.values() if before.get(add.id) != add])
@@ -124,13 +114,6 @@ class Store:
             self._warn(error)
             return None
 
-    def _identity(self) -> tuple[tuple[int, int] | None, int]:
-        try:
-            stat = (self.folder / "index").stat()
-        except OSError:
-            return None, 0
-        return (stat.st_dev, stat.st_ino), stat.st_size
-
     # ---- reading ----
 
     def read(self, add: Add, memory: memoryview) -> bool:
@@ -145,55 +128,15 @@ class Store:
         memory[:] = bytes(len(memory))
         return False
 
-    def _load(self) -> _Loaded:
-        """The index of this store, from its beginning; nothing if it is not sound or another model's."""
+    def _open_pages(self) -> None:
         self._close_pages()
-        identity, _ = self._identity()
-        data = self._read_index(0)
-        contents = Contents()
-        found = index.unpack_header(data)
-        if found is None or (found[0].fingerprint, found[0].page_bytes) != (self.fingerprint, self.page_bytes):
-            return _Loaded(None, contents, 0, len(data), identity)
-        header, start = found
-        end = start
-        for record, after in index.scan(data, end):
-            contents.apply(record)
-            end = after
-        for add in _unreachable(contents):
-            contents.apply(Drop(add.id))
-        try:
+        with contextlib.suppress(OSError):  # without it every page is a miss
             self._pages_fd = self._files.open_readable(self.folder / "pages")
-        except OSError:
+
+    def _close_pages(self) -> None:
+        if self._pages_fd is not None:
+            self._files.close(self._pages_fd)
             self._pages_fd = None
-        return _Loaded(header, contents, end, len(data), identity, data[:start])
-
-    def _load_growth(self) -> _Loaded | None:
-        """What was appended to the index since it was seen; None if it is another file by now, or shorter."""
-        seen = self._seen
-        identity, size = self._identity()
-        if seen.header is None or identity != seen.identity or size < seen.end or self._pages_fd is None:
-            return None
-        if self._read_index(0, len(seen.head)) != seen.head:
-            return None
-        data, end = self._read_index(seen.end), seen.end
-        for record, after in index.scan(data):
-            seen.contents.apply(record)
-            end = seen.end + after
-        return _Loaded(seen.header, seen.contents, end, seen.end + len(data), identity, seen.head)
-
-    def _read_index(self, at: int, n_bytes: int | None = None) -> bytes:
-        try:
-            fd = self._files.open_readable(self.folder / "index")
-        except OSError:
-            return b""
-        try:
-            size = max(0, os.fstat(fd).st_size - at) if n_bytes is None else n_bytes
-            data = bytearray(size)
-            return bytes(data[: self._files.read(fd, memoryview(data), at)])
-        except OSError:
-            return b""
-        finally:
-            self._files.close(fd)
 
     # ---- writing ----
 
@@ -268,7 +211,7 @@ class Store:
             slots = [add.slot for add in self.adds.values()]
             assert len(set(slots)) == len(slots) and self._slots.taken >= set(slots)
 
-    def _start_writing(self, loaded: _Loaded) -> None:
+    def _start_writing(self, loaded: Loaded) -> None:
         """Make the index sound and open for appending, and see that the limits hold."""
         header = loaded.header or Header(self.fingerprint, self.page_bytes, new_generation())
         contents, end = loaded.contents, loaded.end
@@ -290,14 +233,10 @@ class Store:
             assert self._lock is not None
             self._lock.release()
             self._lock = None
-            self._seen = loaded
             return
-        if self._pages_fd is None:
-            self._pages_fd = os.dup(opened[0])
         for add in [add for add in contents.adds.values() if add.slot >= n_slots]:
             contents.apply(Drop(add.id))  # the data file was cut
-        for add in _unreachable(contents):
-            contents.apply(Drop(add.id))
+        drop_unreachable(contents)
         self._last_id = contents.last_id
         self._slots = Slots(contents.slots, n_slots)
         state = StoreFiles(self.folder, header, opened[0], opened[1], contents, end)
@@ -319,24 +258,6 @@ class Store:
         self._lock.release()
         self._lock = self._writer = None
 
-    def _close_pages(self) -> None:
-        if self._pages_fd is not None:
-            self._files.close(self._pages_fd)
-            self._pages_fd = None
-
     def _warn(self, error: OSError) -> None:
         self._is_warned = True
         _log.warning("%s: %s: prompts are remembered in memory only", self.folder, error.strerror or error)
-
-
-def _unreachable(contents: Contents) -> list[Add]:
-    """Pages whose ancestors are not all there."""
-    full: dict[int, bool] = {0: True}
-    lost = []
-    for id_ in sorted(contents.adds):
-        add = contents.adds[id_]
-        if full.get(add.parent, False):
-            full[id_] = len(add.key) == FULL
-        else:
-            lost.append(add)
-    return lost
