@@ -164,7 +164,8 @@ class KVCache:
             tiers.pool.release(pages)
             return False
         tail = None
-        if found.partial is not None and held == len(found.nodes):
+        if found.partial is not None and found.partial.parent is not None and held == len(found.nodes):
+            # it may have been evicted for the pages before it
             tail, is_damaged = tiers.private_copy(found.partial)
             if is_damaged:
                 tiers.pool.release(pages)

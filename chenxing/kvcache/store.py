@@ -26,6 +26,7 @@ from chenxing.kvcache.slots import Slots
 from chenxing.kvcache.writer import Cut, Punch, Put, StoreFiles, Writer, new_generation
 
 BLOCK = 4096  # what a file system gives to files
+ORDERS_PER_LOOK = 64  # at what other processes' stores take
 
 _log = logging.getLogger("chenxing.kvcache")
 
@@ -146,7 +147,8 @@ class Store:
         parent: id of the page before it, which is sealed or ordered; 0: none
         """
         assert self._writer is not None
-        if self.room < self.page_bytes and self._foreign_bytes:
+        is_short = self.room < self.page_bytes and self._foreign_bytes
+        if is_short or self._last_id % ORDERS_PER_LOOK == 0:
             self._foreign_bytes = make_room(self.root, self.folder, self.disk_bytes, self.page_bytes)
         if self.room < self.page_bytes:
             return None

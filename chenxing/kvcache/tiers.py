@@ -152,16 +152,20 @@ class Tiers:
         if not self._jobs:
             return False
         assert self.store
+        n_jobs = len(self._jobs)
         self.store.flush()
         self.collect()
-        return True
+        return len(self._jobs) < n_jobs
 
     # ---- disk ----
 
     def seal(self, node: Node) -> None:
         """Order a node, and those before it that are not on disk, to be written. Does nothing if that cannot be."""
         store = self.store
-        if store is None or not store.can_write:
+        if store is None:
+            return
+        self.collect()
+        if not store.can_write:
             return
         chain = []
         while node is not self.tree.root and node.entry is None and node.job is None:
@@ -244,7 +248,8 @@ class Tiers:
         """Remove the partial pages whose tokens this one begins with: it says all that they said."""
         assert node.parent
         for shorter in self.tree.prefixes(node.parent, node.key):
-            self.remove(shorter)
+            if not shorter.n_locks:
+                self.remove(shorter)
 
     def _link(self, node: Node, entry: Add) -> None:
         self.tree.set_entry(node, entry)

@@ -90,7 +90,8 @@ class Writer:
         """Wait until all orders so far are carried out."""
         done = threading.Event()
         self._orders.put(done)
-        done.wait()
+        while not done.wait(1.0) and self._thread.is_alive():
+            pass
 
     def close(self) -> None:
         """Carry out what was ordered and end. Closes the files."""
