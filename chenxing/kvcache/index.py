@@ -32,7 +32,7 @@ class Add:
 
     slot    the page's data begins at slot * page_bytes of the data file
     digest  xxh3-128 of these page_bytes
-    key     the page's own tokens, big-endian i32, 1 to PAGE of them
+    key     the page's own tokens, big-endian u32, 1 to PAGE of them
     """
 
     id: int
