@@ -91,9 +91,9 @@ def test_killed_at_some_points(tmp_path, disk_bytes):
 @pytest.mark.parametrize("disk_bytes", [PLENTY, LITTLE])
 @pytest.mark.parametrize("phase", victim.PHASES)
 def test_killed_at_every_point(tmp_path, disk_bytes, phase):
-    for at in range(1, n_points(tmp_path / "count", 24, disk_bytes) + 1):
-        told = kill(tmp_path / str(at), 0, 24, disk_bytes, at, phase)
-        survive(tmp_path / str(at), 0, 24, disk_bytes, told)
+    for at in range(1, n_points(tmp_path / "count", 16, disk_bytes) + 1):
+        told = kill(tmp_path / str(at), 0, 16, disk_bytes, at, phase)
+        survive(tmp_path / str(at), 0, 16, disk_bytes, told)
 
 
 @pytest.mark.slow

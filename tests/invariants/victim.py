@@ -83,7 +83,7 @@ def load(folder: Path, seed: int, n: int, disk_bytes: int, files: Files, tell: C
         sequence = cache.begin(ids, N_CTX)
         assert compute(sequence, ids[sequence.n_cached :])
         sequence.release()
-        for _ in range(3):  # uses, so that the index is rewritten now and then
+        for _ in range(7):  # uses, so that the index is rewritten now and then
             cache.begin(ids, N_CTX).release()
         if i % 3 == 0:
             cache.flush()
