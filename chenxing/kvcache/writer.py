@@ -4,6 +4,7 @@ Sealing order (law L5): a page's data is written, then its record. Orders are ca
 slot's DROP is in the index before other data is in the slot. The first failure ends all writing: what is sealed stays.
 """
 
+import os
 import queue
 import threading
 import time
@@ -168,15 +169,16 @@ class Writer:
         files.close(state.index_fd)  # Windows replaces no open file
         try:
             files.replace(path.with_name("index.new"), path)
+        except PermissionError:  # nor one that another process has open: at another time
+            pass
+        else:
+            state.header, state.end = header, len(data)
         finally:
             state.index_fd = files.open_writable(path)
-        state.header, state.end = header, len(data)
         state.contents.n_records = len(records)
 
 
 def new_generation() -> bytes:
-    import os
-
     return os.urandom(16)
 
 

@@ -8,7 +8,8 @@ import pytest
 from chenxing.gguf import open_gguf
 from chenxing.kernels.library import KernelLibrary
 from chenxing.kvcache import KVCache, Sequence
-from chenxing.models.model import N_BATCH, Model, Run, load_model, read_model
+from chenxing.models import Run
+from chenxing.models.model import N_BATCH, Model, load_model, page_bytes, read_model
 
 pytestmark = pytest.mark.model
 N_CTX = 1024
@@ -46,7 +47,7 @@ def check_model(path: Path, folder: Path, n_prompt: int) -> None:
     prompt = rng.integers(10, 40_000, n_prompt).tolist()
 
     def cache(where: Path | None) -> KVCache:
-        return KVCache(model.page_bytes, ram_bytes=1 << 30, folder=where, fingerprint={}, disk_bytes=1 << 30)
+        return KVCache(page_bytes(hp), ram_bytes=1 << 30, folder=where, fingerprint={}, disk_bytes=1 << 30)
 
     n_cached, cold = answer(model, cache(None), prompt)
     assert n_cached == 0

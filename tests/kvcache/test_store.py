@@ -197,6 +197,22 @@ def test_the_index_is_rewritten(tmp_path):
     cache.close()
 
 
+class Busy(Files):
+    def replace(self, source: Path, target: Path) -> None:
+        raise PermissionError(errno.EACCES, "Another process has it open")
+
+
+def test_an_index_that_cannot_be_replaced_grows_on(tmp_path):
+    cache = open_cache(tmp_path, files=Busy())
+    for n in range(300):
+        remember(cache, ids(100, n % 3))
+    assert cache.stats().is_writer
+    cache.close()
+    cache = open_cache(tmp_path)
+    assert remember(cache, [*ids(100, 2), 0]) == 100
+    cache.close()
+
+
 def test_default_limit(tmp_path):
     assert 0 < default_disk_bytes(tmp_path / "not" / "there") <= MAX_DEFAULT_BYTES
 
