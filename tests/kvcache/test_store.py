@@ -140,7 +140,9 @@ def test_a_lower_limit_holds_from_the_start(tmp_path):
     cache.begin([1], N_CTX).release()
     cache.flush()
     (info,) = list_stores(tmp_path)
-    assert size_on_disk(info.folder) <= 15 * BIG
+    if sys.platform == "linux":  # elsewhere holes in the midst of the file are only used again
+        assert size_on_disk(info.folder) <= 15 * BIG
+    assert info.n_pages <= 15
     assert cache.match([*ids(4 * PAGE, 9), 0]) == 4 * PAGE and cache.match(ids(4 * PAGE, 0)) == 0  # oldest first
     cache.close()
     assert verify_store(info.folder).n_damaged == 0
