@@ -56,7 +56,7 @@ class Sequence:
         tail = len(self.ids) // PAGE
         shared = tail < len(self._pages) and n_tokens > len(self.ids) and self._is_shared(self._pages[tail])
         new: list[int] = []
-        for _ in range(-(-n_tokens // PAGE) - len(self._pages) + shared):
+        for _ in range(max(0, -(-n_tokens // PAGE) - len(self._pages)) + shared):
             page = self._tiers.allocate()
             if page is None:
                 self._tiers.pool.release(new)

@@ -70,7 +70,7 @@ class RandomUse:
 
     def step(self) -> None:
         actions = [self.begin] * 6 + [self.extend] * 8 + [self.truncate] * 3 + [self.fork] * 2 + [self.release] * 5
-        actions += [self.flush, self.trim]
+        actions += [self.reserve, self.reserve, self.flush, self.trim]
         if self.rng.random() < 0.01:
             actions = [self.reopen]
         actions[self.rng.integers(len(actions))]()
@@ -121,6 +121,14 @@ class RandomUse:
         else:
             assert not self.setting.exact
         check(sequence, ids)
+
+    def reserve(self) -> None:
+        """More than is needed, as a draft does."""
+        if self.live:
+            _, sequence, ids = self.live[self.rng.integers(len(self.live))]
+            room = sequence.reserve(min(N_CTX, len(ids) + int(self.rng.integers(2 * PAGE))))
+            assert room or not self.setting.exact
+            check(sequence, ids)
 
     def truncate(self) -> None:
         if self.live:

@@ -92,6 +92,19 @@ def test_forks_part_at_their_next_token():
     assert kv.match([*text, 1, 0]) == kv.match([*text, 2, 0]) == len(text) + 1
 
 
+def test_a_fork_does_not_share_what_is_only_reserved():
+    kv = cache()
+    one = kv.begin([1], N_CTX)
+    compute(one, ids(5))
+    assert one.reserve(3 * PAGE) and kv.stats().n_pages_ram == 3
+    two = one.fork()
+    assert kv.stats().n_pages_ram == 3
+    assert compute(one, [1]) and compute(two, [2])  # the first of the two copies
+    check(one, [*ids(5), 1])
+    check(two, [*ids(5), 2])
+    kv.check_integrity()
+
+
 def test_truncation_is_idempotent_and_moves_nothing():
     kv, text = cache(), ids(3 * PAGE + 4)
     sequence = kv.begin(text, N_CTX)
