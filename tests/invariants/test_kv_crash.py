@@ -5,7 +5,10 @@ import os
 import signal
 import sys
 import time
+from functools import cache
+from multiprocessing import forkserver
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,9 +20,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSI
 PLENTY, LITTLE = 1 << 30, 20_000  # bytes on disk; with little, pages are dropped and slots written again
 
 
+@cache
 def processes() -> multiprocessing.context.ForkServerContext:
+    """Children that have imported everything. Before Python 3.12.8 the server that they are forked from knew sys.path
+    from the environment alone."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["invariants.victim"])
+    with mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):
+        forkserver.ensure_running()
     return context
 
 
