@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,7 @@ def open_cache(folder: Path, disk_bytes: int, files: Files | None = None) -> KVC
     )  # fmt: skip
 
 
-def load(folder: Path, seed: int, n: int, disk_bytes: int, files: Files, tell: Callable[[int], None]) -> None:
+def load(folder: Path, seed: int, n: int, disk_bytes: int, files: Files, tell: Callable[[int], object]) -> None:
     """Compute texts one after the other; tell(i) when the i-th is in the files for certain."""
     cache = open_cache(folder, disk_bytes, files)
     for i, ids in enumerate(texts(seed, n)):
@@ -89,9 +88,3 @@ def load(folder: Path, seed: int, n: int, disk_bytes: int, files: Files, tell: C
             cache.flush()
             tell(i)
     cache.close()
-
-
-def run(folder: Path, seed: int, n: int, disk_bytes: int, at: int | None, phase: str, pipe: Connection) -> None:
-    """The process: `load`, until it is killed."""
-    pipe.send(-1)
-    load(folder, seed, n, disk_bytes, KillingFiles(at, phase), pipe.send)
