@@ -1,18 +1,18 @@
 """The engine: runs prompts and tokens through a model, one conversation at a time, and keeps its KV for the next.
 
-The last conversation's pages stay; a new prompt computes only what follows the longest common prefix of token ids
-(law L4), and always at least its last token, whose logits are wanted.
+A prompt computes only what follows the longest prefix that the KV cache knows, whoever computed that (law L4), and
+always at least its last token, whose logits are wanted.
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from chenxing.errors import ContextError
+from chenxing.errors import ContextError, OutOfMemoryError
 from chenxing.gguf import GGUF
 from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, Progress
-from chenxing.kvcache import PagePool
+from chenxing.kvcache import KVCache
 from chenxing.kvcache import Sequence as KVSequence
 from chenxing.models import Model, Run, load_model
 from chenxing.models.model import N_BATCH, N_OUTPUTS, page_bytes
@@ -42,9 +42,11 @@ class Engine:
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
         self.kv_type = kv_type
-        self._pool = PagePool(-(-n_ctx // PAGE), page_bytes(hp, kv_type))
+        n_pages = -(-n_ctx // PAGE) + 1  # one more for the copy of a shared page
+        page = page_bytes(hp, kv_type)
+        self._cache = KVCache(page, ram_bytes=n_pages * page, folder=None, fingerprint={}, disk_bytes=0)
         self._model: Model = load_model(gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
-        self._sequence = KVSequence(self._pool, n_ctx)
+        self._sequence: KVSequence | None = None
 
     def prompt(self, ids: Sequence[int], on_prefill: Prefill | None = None) -> tuple[int, np.ndarray]:
         """Make ids the conversation. -> how many were reused, the logits f32[n_vocab] after the last one.
@@ -53,8 +55,7 @@ class Engine:
         """
         assert ids
         self.check_fits(ids)
-        n_cached = min(_common_prefix(self._sequence.ids, ids), len(ids) - 1)
-        self._sequence.truncate(n_cached)
+        n_cached = self._begin(ids).n_cached
         logits = None
         for first in range(n_cached, len(ids), N_BATCH):
             chunk = list(ids[first : first + N_BATCH])
@@ -82,12 +83,12 @@ class Engine:
     @property
     def n_free(self) -> int:
         """Tokens that the conversation may still get."""
-        return self.n_ctx - len(self._sequence.ids)
+        return self.n_ctx - (self._sequence.n_tokens if self._sequence else 0)
 
     def logits(self, ids: Sequence[int], first: int = 0) -> np.ndarray:
         """f32[len(ids) - first, n_vocab]: the logits after each of ids[first:], computed from an empty context."""
         self.check_fits(ids)
-        self._sequence.truncate(0)
+        self._begin(ids[:1])  # of which nothing is reused
         out = []
         at = 0
         while at < len(ids):
@@ -100,18 +101,26 @@ class Engine:
 
     def close(self) -> None:
         """Stop the threads. The engine cannot run afterwards."""
+        self._end()
+        self._cache.close()
         self._model.close()
+
+    def _begin(self, ids: Sequence[int]) -> KVSequence:
+        self._end()
+        self._sequence = self._cache.begin(ids, self.n_ctx)
+        return self._sequence
+
+    def _end(self) -> None:
+        if self._sequence:
+            self._sequence.release()
+            self._sequence = None
 
     def _run(self, tokens: list[int], outputs: Sequence[int]) -> np.ndarray:
         sequence = self._sequence
-        position = len(sequence.ids)
-        sequence.reserve(position + len(tokens))
-        logits = self._model.step([Run(tokens, position, sequence.pages, outputs)])
-        sequence.ids += tokens
+        assert sequence
+        position = sequence.n_tokens
+        if not sequence.reserve(position + len(tokens)):
+            raise OutOfMemoryError(f"no memory for the KV of {position + len(tokens)} tokens: use a smaller -c")
+        logits = self._model.step([Run(tokens, position, sequence.table, outputs)])
+        sequence.commit(tokens)
         return logits
-
-
-def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    n = min(len(a), len(b))
-    different = np.flatnonzero(np.asarray(a[:n]) != np.asarray(b[:n]))
-    return int(different[0]) if len(different) else n

@@ -1,99 +1,124 @@
-"""Pages of keys and values: the pool that owns their memory, and one sequence's list of them.
+"""Pages of keys and values in memory: the pool that owns them and counts who uses them.
 
-A page holds PAGE consecutive tokens of one sequence, all layers. Conservation (law L6): every page is free or in use,
-never both; reference counts never fall below zero; a page that is shared is not written.
+A page holds PAGE consecutive tokens, all layers, contiguous. Memory is private and anonymous and comes in extents as it
+is needed, so that it follows use and never the context setting. Conservation (law L6): every page is free or in use,
+never both; counts never fall below zero; a page with more than one reference is not written.
+Source  Kwon 2023 (PagedAttention).
 """
 
+import heapq
 from collections.abc import Iterable
 
 import numpy as np
 
-from chenxing.errors import OutOfMemoryError
-from chenxing.kernels.layout import PAGE
 from chenxing.kernels.memory import address, aligned
+
+EXTENT_BYTES = 32 << 20  # at least one page
 
 
 class PagePool:
-    """n_pages pages of page_bytes, zeroed: the system gives memory to a page when it is first written.
+    """At most n_pages pages of page_bytes, numbered from 0.
 
-    Mutated by allocate, retain and release only. Raises OutOfMemoryError where the address space cannot be had.
+    Invariants: a page's number and address mean the same memory from its first allocation until `trim` gives its extent
+    back; the bytes of every page are finite numbers (zero at first, then what was computed), because masked slots are
+    multiplied by zero.
+    Mutated by allocate, retain, release and trim only. One thread.
     """
 
-    def __init__(self, n_pages: int, page_bytes: int) -> None:
-        assert n_pages > 0 and page_bytes > 0
+    def __init__(self, n_pages: int, page_bytes: int, extent_bytes: int = EXTENT_BYTES) -> None:
+        assert n_pages >= 0 and page_bytes > 0
         self.n_pages, self.page_bytes = n_pages, page_bytes
-        try:
-            self._memory = aligned(n_pages * page_bytes)
-        except (MemoryError, ValueError, OverflowError) as e:  # more than there is, or than can be counted
-            gib = n_pages * page_bytes / 2**30
-            raise OutOfMemoryError(f"{gib:.1f} GiB for a context of {n_pages * PAGE} tokens: use a smaller -c") from e
-        self._base = address(self._memory)
-        self._references = np.zeros(n_pages, np.int32)
-        self._free = list(range(n_pages - 1, -1, -1))
-
-    def address(self, page: int) -> int:
-        """Where a page is in memory."""
-        return self._base + page * self.page_bytes
+        self._per_extent = max(1, min(extent_bytes // page_bytes, n_pages))
+        self._extents: dict[int, np.ndarray] = {}
+        self._absent: list[int] = []  # extents that were given back, a heap
+        self._n_known = 0  # extents that were ever there
+        self._references: dict[int, int] = {}
+        self._free: list[int] = []  # pages of present extents, a heap: low pages first, so that high extents empty
 
     @property
-    def n_free(self) -> int:
-        return len(self._free)
+    def n_used(self) -> int:
+        return len(self._references)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all extents that are there."""
+        return sum(extent.size for extent in self._extents.values())
 
     def allocate(self) -> int | None:
-        """A page with one reference, or None if all are in use."""
-        if not self._free:
+        """A page with one reference, or None if all are in use or the system has no more memory."""
+        if not self._free and not self._grow():
             return None
-        page = self._free.pop()
-        assert self._references[page] == 0
+        page = heapq.heappop(self._free)
+        assert page not in self._references
         self._references[page] = 1
         return page
 
     def retain(self, page: int) -> None:
         """One more reference to a page in use."""
-        assert self._references[page] > 0, f"page {page} is free"
+        assert page in self._references, f"page {page} is free"
         self._references[page] += 1
 
     def release(self, pages: Iterable[int]) -> None:
         """One reference less to each; the last one frees the page."""
         for page in pages:
-            assert self._references[page] > 0, f"page {page} is released twice"
-            self._references[page] -= 1
-            if not self._references[page]:
-                self._free.append(page)
+            count = self._references.get(page)
+            assert count, f"page {page} is released twice"
+            if count > 1:
+                self._references[page] = count - 1
+            else:
+                del self._references[page]
+                heapq.heappush(self._free, page)
+
+    def references(self, page: int) -> int:
+        return self._references.get(page, 0)
+
+    def address(self, page: int) -> int:
+        extent, place = divmod(page, self._per_extent)
+        return address(self._extents[extent]) + place * self.page_bytes
+
+    def bytes_of(self, page: int) -> np.ndarray:
+        """u8[page_bytes], a view of a page in use."""
+        assert page in self._references, f"page {page} is free"
+        extent, place = divmod(page, self._per_extent)
+        return self._extents[extent][place * self.page_bytes : (place + 1) * self.page_bytes]
+
+    def trim(self) -> int:
+        """Give the memory of wholly free extents back. -> bytes."""
+        used = {page // self._per_extent for page in self._references}
+        idle = self._extents.keys() - used
+        n_bytes = sum(self._extents.pop(extent).size for extent in idle)
+        for extent in idle:
+            heapq.heappush(self._absent, extent)
+        self._free = [page for page in self._free if page // self._per_extent not in idle]
+        heapq.heapify(self._free)
+        return n_bytes
 
     def check_integrity(self) -> None:
-        """Free and used pages are all pages, each once."""
+        """Free and used pages are all pages of the extents that are there, each once."""
+        present = {page for extent in self._extents for page in self._pages(extent)}
         assert len(set(self._free)) == len(self._free)
-        assert all(self._references[p] == 0 for p in self._free)
-        assert np.count_nonzero(self._references) + len(self._free) == self.n_pages
+        assert not self._references.keys() & set(self._free)
+        assert self._references.keys() | set(self._free) == present
+        assert all(count > 0 for count in self._references.values())
+        assert set(self._absent) ^ self._extents.keys() == set(range(self._n_known))
 
+    def _pages(self, extent: int) -> range:
+        return range(extent * self._per_extent, min((extent + 1) * self._per_extent, self.n_pages))
 
-class Sequence:
-    """The tokens of one sequence whose KV is in pages, in order.
-
-    Invariants: `ids` are the tokens that were computed; pages cover them and nothing else is held.
-    """
-
-    def __init__(self, pool: PagePool, n_ctx: int) -> None:
-        self._pool = pool
-        self.n_ctx = n_ctx
-        self.ids: list[int] = []
-        self.pages = np.zeros(-(-n_ctx // PAGE), np.int64)  # addresses; entries past the reserved ones mean nothing
-        self._held: list[int] = []
-
-    def reserve(self, n_tokens: int) -> None:
-        """Hold pages for n_tokens in all. Raises OutOfMemoryError if the pool has too few."""
-        assert n_tokens <= self.n_ctx
-        while len(self._held) * PAGE < n_tokens:
-            page = self._pool.allocate()
-            if page is None:
-                raise OutOfMemoryError(f"all {self._pool.n_pages} KV pages are in use")
-            self.pages[len(self._held)] = self._pool.address(page)
-            self._held.append(page)
-
-    def truncate(self, n_tokens: int) -> None:
-        """Forget all tokens from the n-th on and release what only they needed."""
-        del self.ids[n_tokens:]
-        keep = -(-n_tokens // PAGE)
-        self._pool.release(self._held[keep:])
-        del self._held[keep:]
+    def _grow(self) -> bool:
+        extent = self._absent[0] if self._absent else self._n_known
+        pages = self._pages(extent)
+        if not pages:
+            return False
+        try:
+            memory = aligned(len(pages) * self.page_bytes)
+        except (MemoryError, ValueError):  # more than there is, or than can be counted
+            return False
+        if self._absent:
+            heapq.heappop(self._absent)
+        else:
+            self._n_known += 1
+        self._extents[extent] = memory
+        for page in pages:
+            heapq.heappush(self._free, page)
+        return True

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from chenxing import LLM
-from chenxing.engine.engine import _common_prefix
 from chenxing.errors import ContextError, UsageError
 from chenxing.sampling import SamplingParams
 
@@ -116,9 +115,3 @@ def test_seeds_decide(llm):
     params = SamplingParams(temp=1.0, seed=7)
     texts = [llm.generate("Tell me a story.", params=params, max_tokens=12).text for _ in range(2)]
     assert texts[0] == texts[1]
-
-
-def test_common_prefix():
-    assert _common_prefix([], [1]) == 0
-    assert _common_prefix([1, 2, 3], [1, 2, 4]) == 2
-    assert _common_prefix([1, 2], [1, 2, 4]) == 2
