@@ -70,6 +70,11 @@ class Engine:
         return self._run([token], (0,))[0]
 
     @property
+    def model(self) -> Model:
+        """What runs the steps, for those who count its weights or use its threads between calls."""
+        return self._model
+
+    @property
     def n_free(self) -> int:
         """Tokens that the conversation may still get."""
         return self.n_ctx - len(self._sequence.ids)
