@@ -32,6 +32,12 @@ def _tools(subparsers: Any) -> None:
     tools.add_parsers(subparsers)
 
 
+def _bench(subparsers: Any) -> None:
+    from chenxing.terminal import bench_args
+
+    bench_args.add_parsers(subparsers)
+
+
 def _hub(subparsers: Any) -> None:
     from chenxing.hub import commands
 
@@ -61,6 +67,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "detokenize": _tools,
     "template": _tools,
     "perplexity": _tools,
+    "bench": _bench,
     "cache": _cache,
     "doctor": _doctor,
 }

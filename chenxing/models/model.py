@@ -36,6 +36,11 @@ class Model:
         self._program.run(self._team, self._step.counters)
         return self._step.logits
 
+    @property
+    def team(self) -> Team:
+        """Its threads; other programs may run on them between steps."""
+        return self._team
+
     def close(self) -> None:
         self._team.close()
 

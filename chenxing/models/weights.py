@@ -1,7 +1,7 @@
 """A model's weights in memory, ready for kernels: mapped from the packed file in the cache, or packed just now."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,6 +88,10 @@ class Weights:
 
     def layer(self, i: int) -> "Layer":
         return Layer(self, f"blk.{i}.")
+
+    def matrices(self) -> Iterator[tuple[str, Matrix]]:
+        """Every matrix that a step multiplies with, and its name."""
+        return ((name, item) for name, item in self._items.items() if isinstance(item, Matrix))
 
     @property
     def n_bytes(self) -> int:

@@ -1,0 +1,1 @@
+"""Comparisons with llama.cpp, one file per question: python -m benchmarks --peer FOLDER."""

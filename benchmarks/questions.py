@@ -1,0 +1,14 @@
+"""All questions by name, in the order of the report. A question module has TITLE, NOTE and `ask`."""
+
+from types import ModuleType
+
+from benchmarks import busy, decode, depth, load_time, memory, prefill
+
+QUESTIONS: dict[str, ModuleType] = {
+    "prefill": prefill,
+    "decode": decode,
+    "depth": depth,
+    "busy": busy,
+    "memory": memory,
+    "load_time": load_time,
+}
