@@ -17,7 +17,7 @@ class ISA:
     """name    as in CHENXING_ISA
     cpu     LLVM's name of the plainest CPU of the family
     bits    width of one hardware vector
-    dot     what sums 8-bit products: "vnni512", "vnni256", "maddubs", "madd" (16-bit ones) or "plain" (LLVM's choice)
+    dot     what sums 8-bit products: "vnni512", "vnni256", "maddubs", "madd" (16-bit ones), "sdot" or "smull"
     fma, f16c   in hardware; otherwise emulated exactly
     features    LLVM features to compile with, all of which the CPU must have
     """
@@ -41,7 +41,8 @@ ISAS: dict[str, ISA] = {
         ISA("avxvnni", "x86-64", 256, "vnni256", True, True, (*_V3, "avxvnni")),
         ISA("avx2", "x86-64", 256, "maddubs", True, True, _V3),
         ISA("sse", "x86-64", 128, "madd", False, False, ("sse2",)),
-        ISA("neon", "generic", 128, "plain", True, True, ("neon",)),
+        ISA("neon-dotprod", "generic", 128, "sdot", True, True, ("neon", "dotprod")),
+        ISA("neon", "generic", 128, "smull", True, True, ("neon",)),
     )
 }
 

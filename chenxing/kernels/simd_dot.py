@@ -5,7 +5,8 @@ broadcast 4 bytes at a time. Sums are exact in i32, so every lowering gives the 
     vnni      vpdpbusd: unsigned x signed, 4 products a lane
     maddubs   vpmaddubsw into i16, as many products as provably fit, then vpmaddwd with ones
     madd      widened to i16, pmaddwd
-    plain     the same in LLVM's own terms, for any CPU
+    sdot      signed x signed, 4 products a lane, the activations by lane of a register
+    smull     8 products into i16, as many of them added as provably fit, then neighbours twice
 A kernel that sums signed 8-bit weights starts from `signed_start`, which pays for the +128 that vpdpbusd needs.
 Over 300 lines because an operation and its lowerings belong together, and with them what unpacks their operands.
 """
@@ -47,6 +48,14 @@ def _bcast4(b: Any, addr: Any, bits: int) -> Any:
     return b.bitcast(splat(b, load(b, addr, I32), _vec(I32, bits)), _vec(I8, bits))
 
 
+def _broadcasts(b: Any, addr: Any, n: int, bits: int) -> list[Any]:
+    """n vectors of `bits`: the j-th has the 4 bytes at addr + 4 j in every lane."""
+    if Target.isa.dot == "sdot":  # it multiplies by a lane, so a register holds four of them
+        words = load(b, addr, ir.VectorType(I32, n))
+        return [b.bitcast(shuffle(b, words, [j] * (bits // 32)), _vec(I8, bits)) for j in range(n)]
+    return [_bcast4(b, b.add(addr, ir.Constant(addr.type, 4 * j)), bits) for j in range(n)]
+
+
 def _i16_pairs(b: Any, v: Any, signed: bool) -> tuple[Any, Any]:
     """Even and odd bytes, widened to i16."""
     h = b.bitcast(v, _vec(I16, v.type.count * 8))
@@ -56,14 +65,18 @@ def _i16_pairs(b: Any, v: Any, signed: bool) -> tuple[Any, Any]:
     return b.and_(h, const(h.type, 0xFF)), b.lshr(h, eight)
 
 
+def _neighbours_added(b: Any, v: Any) -> Any:
+    """v0 + v1, v2 + v3, ..."""
+    even = list(range(0, v.type.count, 2))
+    return b.add(shuffle(b, v, even), shuffle(b, v, [i + 1 for i in even]))
+
+
 def _madd(b: Any, x: Any, y: Any) -> Any:
     """i16 x i16, neighbours added: i32."""
     bits = x.type.count * 16
-    if Target.isa.dot == "plain":
+    if Target.isa.dot in ("sdot", "smull"):
         wide = ir.VectorType(I32, x.type.count)
-        products = b.mul(b.sext(x, wide), b.sext(y, wide))
-        even = list(range(0, x.type.count, 2))
-        return b.add(shuffle(b, products, even), shuffle(b, products, [i + 1 for i in even]))
+        return _neighbours_added(b, b.mul(b.sext(x, wide), b.sext(y, wide)))
     name = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}[bits]
     return call(b, name, _vec(I32, bits), x, y)
 
@@ -74,6 +87,19 @@ def _vpdpbusd(b: Any, acc: Any, u: Any, s: Any) -> Any:
     return call(b, f"llvm.x86.avx512.vpdpbusd.{acc.type.count * 32}", acc.type, acc, u, s)
 
 
+def _sum_smull(b: Any, acc: Any, ws: list, xs: list, per: int) -> Any:
+    """acc + the products of one hardware part. Two of the largest, 128 * 127, fit in an i16; `per` of such pairs do."""
+    wide = ir.VectorType(I16, 16)
+    for first in range(0, len(ws), per):
+        total = None
+        for w, x in zip(ws[first : first + per], xs[first : first + per], strict=True):
+            p = b.mul(b.sext(w, wide), b.sext(x, wide))
+            total = p if total is None else b.add(total, p)
+        pairs = _neighbours_added(b, total)
+        acc = b.add(acc, _neighbours_added(b, b.sext(pairs, ir.VectorType(I32, 8))))
+    return acc
+
+
 def _sum_part(b: Any, acc: Any, ws: list, xs: list, signed: bool, per: int) -> Any:
     """acc + the products of one hardware part: weights ws, broadcast activations xs."""
     dot = Target.isa.dot
@@ -82,7 +108,13 @@ def _sum_part(b: Any, acc: Any, ws: list, xs: list, signed: bool, per: int) -> A
         for w, x in zip(ws, xs, strict=True):
             acc = _vpdpbusd(b, acc, b.xor(w, flip) if signed else w, x)
         return acc
-    if dot in ("madd", "plain"):
+    if dot == "sdot":
+        for w, x in zip(ws, xs, strict=True):
+            acc = call(b, "llvm.aarch64.neon.sdot.v4i32.v16i8", acc.type, acc, w, x)
+        return acc
+    if dot == "smull":
+        return _sum_smull(b, acc, ws, xs, per)
+    if dot == "madd":
         for w, x in zip(ws, xs, strict=True):
             we, wo = _i16_pairs(b, w, signed)
             xe, xo = _i16_pairs(b, x, True)
@@ -119,9 +151,7 @@ def _dot(n: int, signed: bool, per: int) -> Any:
                 bytes_ = list(range(i * bits // 8, (i + 1) * bits // 8))
                 ws_part = [shuffle(b, w, bytes_) for w in weights]
                 for t, v in enumerate(accs):
-                    xs = [
-                        _bcast4(b, b.add(at(b, a[2], a[3], t), ir.Constant(a[2].type, 4 * j)), bits) for j in range(n)
-                    ]
+                    xs = _broadcasts(b, at(b, a[2], a[3], t), n, bits)
                     parts[t].append(_sum_part(b, shuffle(b, v, rows), ws_part, xs, signed, per))
             out = []
             for p in parts:
@@ -137,9 +167,9 @@ def _dot(n: int, signed: bool, per: int) -> Any:
 
 
 def dot_unsigned(n: int, largest: int) -> Any:
-    """An operation (acc, ws, x, stride): acc[t] += sum over n vectors ws[j] (values 0..largest, at most 128) of the
+    """An operation (acc, ws, x, stride): acc[t] += sum over n vectors ws[j] (values 0..largest, at most 127) of the
     products with the 4 activations at x + t * stride + 4 j."""
-    assert 0 < largest <= 128
+    assert 0 < largest <= 127  # as a signed byte it is the same number: sdot and smull read it as one
     return _dot(n, False, max(1, 32767 // (largest * 127 * 2)))
 
 
@@ -311,6 +341,9 @@ def lookup(table: tuple[int, ...]) -> Any:
 
     def build(b: Any, v: Any) -> Any:
         bits = Target.isa.bits
+        if Target.isa.dot in ("sdot", "smull"):
+            values = ir.Constant(_vec(I8, 128), list(table))
+            return by_parts(b, 128, lambda p: call(b, "llvm.aarch64.neon.tbl1.v16i8", p.type, values, p), v)
         if bits == 128:  # no byte shuffle before SSSE3
             out = const(u8x64.ll, 0)
             for i, value in enumerate(table):
