@@ -19,7 +19,7 @@ import xxhash
 
 from chenxing.config import physical_cores, settings
 from chenxing.errors import KernelError
-from chenxing.kernels.isa import ISA, choose
+from chenxing.kernels.isa import ISA, choose, host_features
 from chenxing.kernels.objects import Loader, read_object
 
 Progress = Callable[[str, float], None]
@@ -53,9 +53,7 @@ class KernelLibrary:
     """Kernels for one instruction set. `addresses` is filled by `require`."""
 
     def __init__(self, isa: ISA | None = None) -> None:
-        import llvmlite.binding as ll
-
-        self.isa = isa or choose(ll.get_host_cpu_features(), settings().isa)
+        self.isa = isa or choose(host_features(), settings().isa)
         self.addresses: dict[str, int] = {}
         self._loader = Loader()
         self._temporary: tempfile.TemporaryDirectory | None = None

@@ -1,18 +1,17 @@
 """Every operation of kernels/simd_dot.py against numpy, on all instruction sets: those of this machine, and VNNI with
 its instructions spelled out."""
 
-import llvmlite.binding as ll
 import numpy as np
 import pytest
 from reference.emulation import EMULATED, compiled
 from reference.native import call
 
-from chenxing.kernels.isa import ISA, supported
+from chenxing.kernels.isa import ISA, host_features, supported
 from chenxing.kernels.memory import address, aligned
 
 pytestmark = pytest.mark.slow  # it compiles, in this process
 
-ALL = [*supported(ll.get_host_cpu_features()), *EMULATED]
+ALL = [*supported(host_features()), *EMULATED]
 VALUES = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8)
 
 
