@@ -291,12 +291,13 @@ def _bytewise(build: Callable) -> Any:
 
 def _moved(b: Any, v: Any, source: int, mask: int, target: int) -> Any:
     """Every byte's bits `mask` at bit `source`, moved to bit `target`."""
-    h = b.bitcast(v, ir.VectorType(I16, 32))
+    on_arm = Target.isa.dot in ("sdot", "smull")
+    h = v if on_arm else b.bitcast(v, ir.VectorType(I16, 32))  # x86 has no shifts of bytes
     if target > source:
         h = b.shl(h, const(h.type, target - source))
     elif target < source:
         h = b.lshr(h, const(h.type, source - target))
-    # the shift ran over 16 bits: the mask takes off what came from the neighbour
+    # if the shift ran over 16 bits, the mask takes off what came from the neighbour
     return b.and_(b.bitcast(h, u8x64.ll), const(u8x64.ll, mask << target))
 
 
