@@ -43,6 +43,10 @@ def _vec(elem: ir.Type, bits: int) -> ir.VectorType:
     return ir.VectorType(elem, bits // elem.width)
 
 
+def _on_arm() -> bool:
+    return Target.isa.dot in ("sdot", "smull")
+
+
 def _bcast4(b: Any, addr: Any, bits: int) -> Any:
     """The 4 bytes at addr in every lane of a vector of `bits`, as bytes."""
     return b.bitcast(splat(b, load(b, addr, I32), _vec(I32, bits)), _vec(I8, bits))
@@ -74,7 +78,7 @@ def _neighbours_added(b: Any, v: Any) -> Any:
 def _madd(b: Any, x: Any, y: Any) -> Any:
     """i16 x i16, neighbours added: i32."""
     bits = x.type.count * 16
-    if Target.isa.dot in ("sdot", "smull"):
+    if _on_arm():
         wide = ir.VectorType(I32, x.type.count)
         return _neighbours_added(b, b.mul(b.sext(x, wide), b.sext(y, wide)))
     name = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}[bits]
@@ -291,8 +295,7 @@ def _bytewise(build: Callable) -> Any:
 
 def _moved(b: Any, v: Any, source: int, mask: int, target: int) -> Any:
     """Every byte's bits `mask` at bit `source`, moved to bit `target`."""
-    on_arm = Target.isa.dot in ("sdot", "smull")
-    h = v if on_arm else b.bitcast(v, ir.VectorType(I16, 32))  # x86 has no shifts of bytes
+    h = v if _on_arm() else b.bitcast(v, ir.VectorType(I16, 32))  # x86 has no shifts of bytes
     if target > source:
         h = b.shl(h, const(h.type, target - source))
     elif target < source:
@@ -342,7 +345,7 @@ def lookup(table: tuple[int, ...]) -> Any:
 
     def build(b: Any, v: Any) -> Any:
         bits = Target.isa.bits
-        if Target.isa.dot in ("sdot", "smull"):
+        if _on_arm():
             values = ir.Constant(_vec(I8, 128), list(table))
             return by_parts(b, 128, lambda p: call(b, "llvm.aarch64.neon.tbl1.v16i8", p.type, values, p), v)
         if bits == 128:  # no byte shuffle before SSSE3

@@ -42,17 +42,15 @@ def require_tools() -> None:
 
 
 class Arena:
-    """Memory at a fixed address, shared with emulated programs. Arrays in it live until `clear`."""
+    """Memory at a fixed address, shared with emulated programs: one a process. Arrays in it live until `clear`."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._used = path, 0
         with path.open("wb+") as file:
             file.truncate(SIZE)
             libc = ctypes.CDLL(None, use_errno=True)
-            libc.mmap.restype, libc.mmap.argtypes = (
-                ctypes.c_void_p,
-                [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long],
-            )
+            libc.mmap.restype = ctypes.c_void_p
+            libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
             flags = mmap.MAP_SHARED | _FIXED_NOREPLACE
             found = libc.mmap(ADDRESS, SIZE, mmap.PROT_READ | mmap.PROT_WRITE, flags, file.fileno(), 0)
         assert found == ADDRESS, os.strerror(ctypes.get_errno())

@@ -1,12 +1,12 @@
 """The kernels on 64-bit Arm, emulated by qemu: every result has the bits that this machine's own kernels give.
 
 Those are compared with their twins elsewhere. Skipped where the emulator or the cross compiler is absent.
+Over 300 lines because every kernel is called here, each with arguments of its own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import gguf
 import numpy as np
@@ -19,6 +19,7 @@ from reference.native import KERNEL, RUNNABLE, f32_bits, kernels, q8_rows, q8k_r
 
 from chenxing.kernels import layout as L
 from chenxing.kernels.attention_layout import scratch_bytes
+from chenxing.kernels.isa import ISAS
 from chenxing.models.packing import pack_matrix
 from chenxing.quants import QUANTS
 
@@ -73,43 +74,38 @@ def _compiler() -> Compiler:
 @cache
 def _here(reference: str) -> int:
     """Address of this machine's own kernel: those of the package from the cache, all compiled in one go."""
-    from chenxing.kernels.isa import ISAS
-
     if reference.startswith("chenxing."):
         return kernels(RUNNABLE[0], [r for r in INTEGERS + FLOATS if r.startswith("chenxing.")])[reference]
     return _compiler().address(reference, ISAS[RUNNABLE[0]])
 
 
 @pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Arena:
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Both]:
+    """By instruction set; the memory is empty again for each test."""
     require_tools()
-    return Arena(tmp_path_factory.mktemp("arena") / "memory")
+    arena = Arena(tmp_path_factory.mktemp("arena") / "memory")
 
+    @cache
+    def program(isa: str) -> Program:
+        return Program(isa, BY_ISA[isa], tmp_path_factory.mktemp(isa))
 
-@cache
-def _program(isa: str, folder: Path) -> Program:
-    return Program(isa, BY_ISA[isa], folder)
+    def both(isa: str) -> Both:
+        arena.clear()
+        return Both(program(isa), arena)
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("programs")
+    return both
 
 
 @pytest.fixture(params=BY_ISA)
-def integers(request: pytest.FixtureRequest, memory: Arena, folder: Path) -> Both:
+def integers(request: pytest.FixtureRequest, machine: Callable[[str], Both]) -> Both:
     """Each of the two instruction sets."""
-    (folder / request.param).mkdir(exist_ok=True)
-    memory.clear()
-    return Both(_program(request.param, folder / request.param), memory)
+    return machine(request.param)
 
 
 @pytest.fixture
-def floats(memory: Arena, folder: Path) -> Both:
+def floats(machine: Callable[[str], Both]) -> Both:
     """One of them."""
-    (folder / "neon-dotprod").mkdir(exist_ok=True)
-    memory.clear()
-    return Both(_program("neon-dotprod", folder / "neon-dotprod"), memory)
+    return machine("neon-dotprod")
 
 
 def slots(module: object, **values: object) -> list:
