@@ -3,10 +3,12 @@
 A kernel is written once over logical vectors of 16 lanes (simd.py). The instruction set decides how those are cut
 into hardware registers and which instruction an operation becomes; it never changes a bit of any result.
 
-Source  LLVM's feature names (llvm/lib/Target/X86/X86.td, AArch64Features.td at LLVM 22).
+Source  LLVM's feature names (llvm/lib/Target/X86/X86.td, AArch64Features.td at LLVM 22) and what it finds out about the
+        host (llvm/lib/TargetParser/Host.cpp); Linux's asm/hwcap.h; Windows' winnt.h.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from chenxing.errors import KernelError
@@ -17,7 +19,7 @@ class ISA:
     """name    as in CHENXING_ISA
     cpu     LLVM's name of the plainest CPU of the family
     bits    width of one hardware vector
-    dot     what sums 8-bit products: "vnni512", "vnni256", "maddubs", "madd" (16-bit ones) or "plain" (LLVM's choice)
+    dot     what sums 8-bit products: "vnni512", "vnni256", "maddubs", "madd" (16-bit ones), "sdot" or "smull"
     fma, f16c   in hardware; otherwise emulated exactly
     features    LLVM features to compile with, all of which the CPU must have
     """
@@ -41,9 +43,45 @@ ISAS: dict[str, ISA] = {
         ISA("avxvnni", "x86-64", 256, "vnni256", True, True, (*_V3, "avxvnni")),
         ISA("avx2", "x86-64", 256, "maddubs", True, True, _V3),
         ISA("sse", "x86-64", 128, "madd", False, False, ("sse2",)),
-        ISA("neon", "generic", 128, "plain", True, True, ("neon",)),
+        ISA("neon-dotprod", "generic", 128, "sdot", True, True, ("neon", "dotprod")),
+        ISA("neon", "generic", 128, "smull", True, True, ("neon",)),
     )
 }
+
+
+def host_features() -> dict[str, bool]:
+    """LLVM features of the CPU that this process runs on."""
+    import llvmlite.binding as ll
+
+    try:
+        reported = ll.get_host_cpu_features()
+    except RuntimeError:  # LLVM cannot tell on this system
+        reported = {}
+    return completed(reported, ll.get_process_triple().partition("-")[0], _has_dot_products)
+
+
+def completed(reported: Mapping[str, bool], architecture: str, dot_products: Callable[[], bool]) -> dict[str, bool]:
+    """`reported` and what LLVM leaves out on 64-bit Arm: everything on macOS, dot products elsewhere.
+
+    architecture    the first part of LLVM's triple
+    dot_products    asks the system whether the CPU has sdot
+    """
+    if architecture not in ("aarch64", "arm64", "arm64e"):
+        return dict(reported)
+    return {**reported, "neon": True, "dotprod": reported.get("dotprod", False) or dot_products()}
+
+
+def _has_dot_products() -> bool:
+    """On 64-bit Arm. Every Mac of that kind has them."""
+    import ctypes
+
+    if sys.platform == "win32":
+        return bool(ctypes.windll.kernel32.IsProcessorFeaturePresent(43))  # PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        libc.getauxval.restype, libc.getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+        return bool(libc.getauxval(16) >> 20 & 1)  # AT_HWCAP, HWCAP_ASIMDDP
+    return sys.platform == "darwin"
 
 
 def supported(features: Mapping[str, bool]) -> list[ISA]:

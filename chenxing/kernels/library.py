@@ -21,7 +21,7 @@ from chenxing.config import settings
 from chenxing.cores import cores
 from chenxing.errors import KernelError
 from chenxing.kernels import builds
-from chenxing.kernels.isa import ISA, choose
+from chenxing.kernels.isa import ISA, choose, host_features
 from chenxing.kernels.objects import Loader, read_object
 
 Progress = Callable[[str, float], None]
@@ -53,9 +53,7 @@ def _version_file(package: str) -> bytes:
 
 def host_isa(wanted: str | None = None) -> ISA:
     """The instruction set of this name, else the environment's, else the best one. Raises KernelError."""
-    import llvmlite.binding as ll
-
-    return choose(ll.get_host_cpu_features(), wanted or settings().isa)
+    return choose(host_features(), wanted or settings().isa)
 
 
 class KernelLibrary:

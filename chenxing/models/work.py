@@ -21,10 +21,11 @@ class Work:
     weight_bytes: int
     layer_macs: int
     output_macs: int
+    kv_type: str = "f16"
 
     def kv_bytes(self, first: int, n: int) -> int:
         """Bytes of keys and values that n steps of one token at positions first, first + 1, ... read."""
-        return self._keys(first, n) * kv_layer_bytes(self.hp) // PAGE
+        return self._keys(first, n) * kv_layer_bytes(self.hp, self.kv_type) // PAGE
 
     def prompt_macs(self, first: int, n: int) -> int:
         """Multiply-adds of n tokens from position `first` on, with one row of logits at the end."""
@@ -38,7 +39,7 @@ class Work:
         return (self.hp.n_layer - n_window) * sum(seen) + n_window * in_windows
 
 
-def count_work(hp: HParams, weights: Weights) -> Work:
+def count_work(hp: HParams, weights: Weights, kv_type: str) -> Work:
     n_bytes = macs = output_macs = 0
     for name, matrix in weights.matrices():
         n_used = hp.extra["n_expert_used"] if matrix.n_expert > 1 else 1
@@ -47,4 +48,4 @@ def count_work(hp: HParams, weights: Weights) -> Work:
             output_macs = matrix.n_out * matrix.n_in
         else:
             macs += n_used * matrix.n_out * matrix.n_in
-    return Work(hp, n_bytes, macs, output_macs)
+    return Work(hp, n_bytes, macs, output_macs, kv_type)

@@ -86,7 +86,7 @@ def run_tests(
         engine = Engine(gguf, read_model(gguf, n_ctx), n_ctx, library, n, on_progress)
         try:
             read = PlainRead(library, engine.model.team)
-            work = count_work(engine.hp, engine.model.weights)
+            work = count_work(engine.hp, engine.model.weights, engine.kv_type)
             for test in tests:
                 yield _measure(engine, work, test, n_repetitions, read)
         finally:

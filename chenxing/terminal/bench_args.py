@@ -43,7 +43,8 @@ def counts(least: int) -> Callable[[str], list[int]]:
 
 def _handle(args: argparse.Namespace) -> int:
     from chenxing import hub
-    from chenxing.config import physical_cores, settings
+    from chenxing.config import settings
+    from chenxing.cores import cores
     from chenxing.gguf import open_gguf
     from chenxing.hub.describe import describe_file
     from chenxing.terminal.bench import plan, run_tests
@@ -54,7 +55,7 @@ def _handle(args: argparse.Namespace) -> int:
     if not tests:
         raise UsageError("nothing to measure: expected -p or -n with a number above 0")
     progress = ProgressLine(sys.stderr)
-    n_threads = args.n_threads or [settings().threads or physical_cores()]
+    n_threads = args.n_threads or [settings().threads or cores().n_threads]
     try:
         gguf = open_gguf(hub.resolve(args.model, on_progress=progress.update))
         model = describe_file(gguf.path)

@@ -43,13 +43,11 @@ def check_versions() -> Finding:
 
 def check_cpu() -> Finding:
     """The CPU, the instruction sets that kernels can use on it, and the one they will use."""
-    import llvmlite.binding as ll
-
-    from chenxing.kernels.isa import supported
+    from chenxing.kernels.isa import host_features, supported
     from chenxing.kernels.library import host_isa
 
     name = cpu_name(Path("/")) or platform.processor() or platform.machine()
-    usable = [isa.name for isa in supported(ll.get_host_cpu_features())]
+    usable = [isa.name for isa in supported(host_features())]
     advice: tuple[str, ...] = ()
     try:
         chosen = host_isa().name

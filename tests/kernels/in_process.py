@@ -3,14 +3,13 @@
 import ctypes
 from functools import cache
 
-import llvmlite.binding as ll
 import numpy as np
 
-from chenxing.kernels.isa import ISA, supported
+from chenxing.kernels.isa import ISA, host_features, supported
 from chenxing.kernels.objects import Loader
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-HERE = supported(ll.get_host_cpu_features())
+HERE = supported(host_features())
 
 
 class Compiler:

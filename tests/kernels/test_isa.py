@@ -3,7 +3,7 @@
 import pytest
 
 from chenxing.errors import KernelError
-from chenxing.kernels.isa import ISAS, choose, supported
+from chenxing.kernels.isa import ISAS, choose, completed, host_features, supported
 
 
 def cpu(*names: str) -> dict[str, bool]:
@@ -17,6 +17,7 @@ def test_the_best_that_the_cpu_has():
     assert choose(cpu("sse", "avx2", "avxvnni")).name == "avxvnni"
     assert choose(cpu("sse", "avx512vnni")).name == "avx512vnni"
     assert choose(cpu("neon")).name == "neon"
+    assert choose(cpu("neon", "neon-dotprod")).name == "neon-dotprod"
     assert [isa.name for isa in supported(cpu("sse", "avx512vnni"))] == ["avx512vnni", "avx2", "sse"]
 
 
@@ -33,3 +34,30 @@ def test_a_wish_is_granted_or_refused_by_name():
         choose(cpu("sse", "avx2"), "avx3")
     with pytest.raises(KernelError, match="no instruction set for this CPU"):
         choose({})
+
+
+@pytest.mark.parametrize("architecture", ["aarch64", "arm64", "arm64e"])
+@pytest.mark.parametrize("reported", [{}, {"neon": True, "fp-armv8": True, "crc": True}])
+def test_arm_where_llvm_reports_little(reported: dict[str, bool], architecture: str):
+    """Nothing on macOS; on Linux some features, of which dot products are none. The system knows them."""
+    assert choose(completed(reported, architecture, lambda: True)).name == "neon-dotprod"
+    assert choose(completed(reported, architecture, lambda: False)).name == "neon"
+
+
+def test_arm_where_llvm_reports_all():
+    def never() -> bool:
+        raise AssertionError("the system is asked for what is known")
+
+    assert choose(completed({"neon": True, "dotprod": True}, "aarch64", never)).name == "neon-dotprod"
+
+
+def test_nothing_is_added_to_other_architectures():
+    def never() -> bool:
+        raise AssertionError("the system is asked about Arm")
+
+    assert completed({"sse2": True}, "x86_64", never) == {"sse2": True}
+    assert completed({}, "riscv64", never) == {}
+
+
+def test_this_machine_has_an_instruction_set():
+    assert supported(host_features())

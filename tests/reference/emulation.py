@@ -1,4 +1,4 @@
-"""VNNI and Arm on machines without them: the same kernels, with VNNI's intrinsics spelled out in plain IR.
+"""VNNI and Arm on machines without them: the same kernels, with their intrinsics spelled out in plain IR.
 
 What is tested so is everything but the instructions themselves: offsets of signed weights, cuts into 512, 256 or 128
 bits, groups of eight rows.
@@ -13,14 +13,13 @@ from functools import cache
 from typing import Any
 from unittest.mock import patch
 
-import llvmlite.binding as ll
 from llvmlite import ir
 
-from chenxing.kernels.isa import ISA, ISAS, supported
+from chenxing.kernels.isa import ISA, ISAS, host_features, supported
 from chenxing.kernels.objects import Loader
 
 _I8, _I16, _I32 = ir.IntType(8), ir.IntType(16), ir.IntType(32)
-_BEST = supported(ll.get_host_cpu_features())[0]
+_BEST = supported(host_features())[0]
 
 
 def _emulated(name: str) -> ISA:
@@ -29,7 +28,7 @@ def _emulated(name: str) -> ISA:
     return replace(ISAS[name], name=f"{name} emulated", **best)
 
 
-EMULATED = [_emulated(name) for name in ("avx512vnni", "avxvnni", "neon")]
+EMULATED = [_emulated(name) for name in ("avx512vnni", "avxvnni", "neon-dotprod", "neon")]
 
 
 @cache
@@ -82,12 +81,16 @@ def _vpdpbusd(b: Any, acc: Any, u: Any, s: Any) -> Any:
     return b.add(acc, _sums_of(b, products, 4))
 
 
+def _sdot(b: Any, acc: Any, x: Any, y: Any) -> Any:
+    return b.add(acc, _sums_of(b, b.mul(_widened(b, x, b.sext), _widened(b, y, b.sext)), 4))
+
+
 def _vpmaddwd(b: Any, x: Any, y: Any) -> Any:
     return _sums_of(b, b.mul(_widened(b, x, b.sext), _widened(b, y, b.sext)), 2)
 
 
-def _vpshufb(b: Any, values: Any, index: Any) -> Any:
-    """Of every 16 bytes, those that index (0..15) names."""
+def _byte_shuffle(b: Any, values: Any, index: Any) -> Any:
+    """Of every 16 bytes, those that index (0..15) names: vpshufb and Arm's tbl."""
     n = values.type.count
     out = values
     for i in range(16):
@@ -97,4 +100,11 @@ def _vpshufb(b: Any, values: Any, index: Any) -> Any:
     return out
 
 
-_BUILDERS = {"vpdpbusd": _vpdpbusd, "pmaddw.d": _vpmaddwd, "pmadd.wd": _vpmaddwd, "pshuf.b": _vpshufb}
+_BUILDERS = {
+    "vpdpbusd": _vpdpbusd,
+    "sdot": _sdot,
+    "pmaddw.d": _vpmaddwd,
+    "pmadd.wd": _vpmaddwd,
+    "pshuf.b": _byte_shuffle,
+    "tbl1": _byte_shuffle,
+}

@@ -7,17 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-import llvmlite.binding as ll
 import numpy as np
 
 from chenxing.kernels import layout as L
-from chenxing.kernels.isa import ISAS, supported
+from chenxing.kernels.isa import ISAS, host_features, supported
 from chenxing.kernels.library import KernelLibrary
 from chenxing.kernels.memory import address, aligned
 from chenxing.quants import TILE_ROWS
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-RUNNABLE = [isa.name for isa in supported(ll.get_host_cpu_features())]
+RUNNABLE = [isa.name for isa in supported(host_features())]
 
 
 @cache
