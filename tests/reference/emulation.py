@@ -48,7 +48,7 @@ def compiled(reference: str, isa: ISA) -> int:
 
 @contextmanager
 def _spelled_out() -> Iterator[None]:
-    from chenxing.kernels import simd, simd_dot
+    from chenxing.kernels import dot_sums, simd, simd_dot
 
     def call(b: Any, name: str, ret: ir.Type, *args: Any) -> Any:
         for part, build in _BUILDERS.items():
@@ -56,7 +56,7 @@ def _spelled_out() -> Iterator[None]:
                 return build(b, *args)
         return simd.call(b, name, ret, *args)
 
-    with patch.object(simd_dot, "call", call):
+    with patch.object(simd_dot, "call", call), patch.object(dot_sums, "call", call):
         yield
 
 
