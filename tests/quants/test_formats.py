@@ -12,8 +12,9 @@ from gguf import GGMLQuantizationType as Type
 from reference import naive
 from reference.emulation import EMULATED
 from reference.emulation import compiled as compiled_here
-from reference.native import RUNNABLE, SPARE_ROWS, Linear, call, f32_bits, kernels, q8_rows, q8k_rows
+from reference.native import RUNNABLE, Linear, call, f32_bits, kernels, q8_rows, q8k_rows
 
+from chenxing.kernels.layout import SPARE_ROWS
 from chenxing.kernels.memory import address, aligned
 from chenxing.models.packing import pack_matrix
 from chenxing.quants import QUANTS, TILE_ROWS
