@@ -39,6 +39,7 @@ class CacheRoom:
         )
 
 
+DEFAULT_ROOM = CacheRoom()
 MEMORY_ONLY = CacheRoom(disk_bytes=0, ram_bytes=0)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from chenxing.engine.cache_room import CLOSE_SECONDS, CacheRoom
+from chenxing.engine.cache_room import CLOSE_SECONDS, DEFAULT_ROOM, CacheRoom
 from chenxing.errors import ContextError, OutOfMemoryError
 from chenxing.gguf import GGUF
 from chenxing.kernels.library import KernelLibrary, Progress
@@ -41,7 +41,7 @@ class Engine:
         kv_type: str = "f16",
         *,
         weight_cache: bool = True,
-        cache: CacheRoom = CacheRoom(),
+        cache: CacheRoom = DEFAULT_ROOM,
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
         self.kv_type = kv_type

@@ -13,9 +13,9 @@ from chenxing.models.model import Model
 
 NUMERICS = 1
 """Raised with every change after which any weight type or architecture gives other bits of keys or values, or keeps
-them at another place of a page: kernels, quantisation of activations, frequencies, forward passes. What was stored under
-the number before is not found any more and ages out. tests/models/test_fingerprint.py has the pages' digests that belong
-to this number."""
+them at another place of a page: kernels, quantisation of activations, frequencies, forward passes. What was stored
+under the number before is not found any more and ages out. tests/models/test_fingerprint.py has the pages' digests
+that belong to this number."""
 
 
 def kv_fingerprint(gguf: GGUF, model: Model, kv_type: str) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from chenxing.hub.disk import human_bytes
 from chenxing.errors import UsageError
+from chenxing.hub.disk import human_bytes
 from chenxing.terminal.cache_sections import SECTIONS, Entry, Section, kv_stores, remove_kv, sections
 
 _HEADER = ("SECTION", "ENTRY", "SIZE", "LAST USE")

@@ -83,12 +83,12 @@ def kv_stores(folder: Path, models: Iterable[str] = ()) -> "list[StoreInfo]":
 
 
 def _file_names(model: str) -> set[str]:
-    from chenxing import hub
+    from chenxing.hub.library import locate
 
     name = Path(model).name
     names = {name, f"{name}.gguf"}
     with contextlib.suppress(ChenxingError):
-        names.add(hub.locate(model)[0].name)
+        names.add(locate(model)[0].name)
     return names
 
 

@@ -54,9 +54,13 @@ def session_report(session: "Session") -> str:
 
 
 def timings(stats: "Stats") -> dict[str, Any]:
-    """The figures under the names of llama-server's `timings`: prompt_n counts what was computed, cache_n the rest."""
+    """The figures under the names of llama-server's `timings`: prompt_n counts what was computed, cache_n the rest.
+
+    cache_disk_n of the latter were on disk alone.
+    """
     return {
         "cache_n": stats.n_cached,
+        "cache_disk_n": stats.n_from_disk,
         "prompt_n": stats.n_prompt - stats.n_cached,
         "prompt_ms": round(stats.prompt_ms, 3),
         "prompt_per_second": round(stats.prompt_per_second, 3),

@@ -8,8 +8,8 @@ import pytest
 
 from chenxing import cli, config
 from chenxing.cores import Cores
-from chenxing.terminal import doctor_checks
 from chenxing.memory import machine_bytes, resident_bytes
+from chenxing.terminal import doctor_checks
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ def test_one_answer(model, capsys) -> None:
     assert capsys.readouterr() == ("Hello!\n", "")
     assert model.llm.calls[0].prompt == [{"role": "user", "content": "Hi"}]
     default = {"n_ctx": 0, "n_threads": None, "isa": None, "weight_cache": True, "chat_template": None}
-    assert model.loaded == {"model": "smollm2", **default}
+    cache = {"kv_type": "f16", "disk_cache": True, "cache_disk_bytes": None, "cache_ram_bytes": None}
+    assert model.loaded == {"model": "smollm2", **default, **cache}
     assert model.llm.closed
 
 
