@@ -1,5 +1,6 @@
 """Opening a model for a command, with the progress on stderr."""
 
+import logging
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -29,6 +30,8 @@ def load_model(
     """The model and the milliseconds that it took. n_ctx 0 and n_threads None: what the model and the machine have."""
     from chenxing.llm import LLM
 
+    if logging.lastResort:  # where nobody handles the package's warnings, they look like all that the command says
+        logging.lastResort.setFormatter(logging.Formatter("chenxing: %(message)s"))
     progress = ProgressLine(sys.stderr)
     start = time.perf_counter()
     try:

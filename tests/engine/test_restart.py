@@ -1,4 +1,4 @@
-"""After a restart the answer to a known prompt is, bit by bit, the one of a cold start: every architecture, every KV type."""
+"""After a restart the answer to a known prompt is the cold one, bit by bit: every architecture, every KV type."""
 
 from pathlib import Path
 
@@ -57,7 +57,8 @@ def test_hit_is_miss(name: str, kv_type: str, tmp_path: Path, cache: Path) -> No
         assert answer(llm, ids)[:2] == (99, 99)
         assert llm.cache_stats.n_damaged == 0
         n_cached, n_from_disk, warm = answer(llm, ids)
-        assert (n_cached, n_from_disk) == (99, 0) and np.array_equal(warm, cold)
+        assert (n_cached, n_from_disk) == (99, 3)  # the last tokens' own page is copied from the disk each time
+        assert np.array_equal(warm, cold)
     assert len(list(cache.iterdir())) == 1
 
 

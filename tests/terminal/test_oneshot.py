@@ -41,6 +41,7 @@ def test_json(model, capsys) -> None:
         "timings": {
             "load_ms": 12.0,
             "cache_n": 5,
+            "cache_disk_n": 0,
             "prompt_n": 15,
             "prompt_ms": 30.0,
             "prompt_per_second": 500.0,
