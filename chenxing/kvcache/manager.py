@@ -8,6 +8,7 @@ Threads: one, the engine's, calls everything here. The store's writer thread see
 reads are retained until the engine's thread has collected its answer, and shared pages are never written.
 """
 
+import time
 from collections.abc import Sequence as Ids
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,10 +107,10 @@ class KVCache:
         """An empty sequence that reuses nothing, and of which nothing is kept."""
         return Sequence(self._tiers, self._sequences, n_ctx, private=True)
 
-    def flush(self) -> None:
-        """Wait until all that was committed is in the files."""
+    def flush(self, seconds: float | None = None) -> None:
+        """Wait until all that was committed is in the files, at most so many seconds if given."""
         if self._tiers.store:
-            self._tiers.store.flush()
+            self._tiers.store.flush(seconds)
             self._tiers.collect()
 
     def trim(self) -> int:
@@ -124,9 +125,10 @@ class KVCache:
         assert not self._sequences, "sequences are in use"
         if self._tiers.store:
             self._tiers.store.tidy()
-            if seconds is None:
-                self.flush()
-            self._tiers.store.close(seconds)
+            start = time.monotonic()
+            self.flush(seconds)
+            left = None if seconds is None else max(0.0, seconds - (time.monotonic() - start))
+            self._tiers.store.close(left)
 
     def stats(self) -> CacheStats:
         tiers = self._tiers

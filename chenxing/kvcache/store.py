@@ -195,10 +195,10 @@ class Store:
             for slot in holes:
                 self._writer.submit(Punch(slot))
 
-    def flush(self) -> None:
-        """Wait until every order is carried out; `finished` has them then."""
+    def flush(self, seconds: float | None = None) -> None:
+        """Wait until every order is carried out, at most so many seconds if given; `finished` has them then."""
         if self._writer:
-            self._writer.flush()
+            self._writer.flush(seconds)
 
     def close(self, seconds: float | None = None) -> None:
         """Finish writing, within some seconds if given, and let go of the lock. The store is empty afterwards."""

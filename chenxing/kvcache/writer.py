@@ -89,11 +89,12 @@ class Writer:
     def submit(self, order: Put | Drop | Use | Punch | Cut) -> None:
         self._orders.put(order)
 
-    def flush(self) -> None:
-        """Wait until all orders so far are carried out."""
+    def flush(self, seconds: float | None = None) -> None:
+        """Wait until all orders so far are carried out, at most so many seconds if given."""
         done = threading.Event()
         self._orders.put(done)
-        while not done.wait(1.0) and self._thread.is_alive():
+        end = math.inf if seconds is None else time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not done.wait(min(1.0, left)) and self._thread.is_alive():
             pass
 
     def close(self, seconds: float | None = None) -> None:
