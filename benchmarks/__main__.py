@@ -11,7 +11,7 @@ from benchmarks.machine import describe_machine, describe_peer
 from benchmarks.models import NAMES, open_model
 from benchmarks.questions import QUESTIONS
 from benchmarks.race import Race, missing, now
-from chenxing.config import physical_cores
+from chenxing.cores import cores
 
 _HERE = Path(__file__).parent
 
@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _all_threads() -> str:
-    return ",".join(str(n) for n in sorted({1, physical_cores()}))
+    return ",".join(str(n) for n in sorted({1, cores().n_threads}))
 
 
 def main() -> int:

@@ -1,4 +1,6 @@
-"""Seconds to our first token, in a new process: python -m benchmarks.our_first_token MODEL PREFIX THREADS FOLDER QUESTION
+"""Seconds to our first token, in a new process.
+
+python -m benchmarks.our_first_token MODEL PREFIX THREADS FOLDER QUESTION
 
 Prints JSON: seconds from the request to the first token's logits, tokens reused, of these from disk, and seconds that
 the model took to load. What is computed stays in FOLDER for the next process.

@@ -5,8 +5,8 @@ python -m benchmarks.peer_first_token SERVER MODEL PREFIX VOCAB THREADS FOLDER R
 Prints JSON with a list of {"seconds", "n_cached"} for each of
     cold      the first request to a new server
     ram       the same prefix after a restart, with the RAM cache that is on by default
-    restored  the same, after `POST /slots/0?action=restore` of what `action=save` had written to FOLDER; the seconds are
-              those of both requests
+    restored  the same, after `POST /slots/0?action=restore` of what `action=save` had written to FOLDER; the seconds
+              are those of both requests
 Source  llama.cpp tools/server/README.md: --slot-save-path, POST /slots/{id_slot}, POST /completion
 """
 

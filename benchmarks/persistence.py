@@ -1,4 +1,7 @@
-"""What does it cost a stream of tokens that its KV goes to disk? python -m benchmarks.persistence MODEL N THREADS [FOLDER]"""
+"""What does it cost a stream of tokens that its KV goes to disk?
+
+python -m benchmarks.persistence MODEL N THREADS [FOLDER] prints the tokens per second of one of the two.
+"""
 
 import statistics
 import sys

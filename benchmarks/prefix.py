@@ -18,8 +18,8 @@ TITLE = "First token after a restart"
 NOTE = (
     f"Seconds from a request to its first token: a prefix that was computed before the restart and {N_QUESTION} new "
     "tokens; files are in the page cache. Beside each the tokens that were reused. Cold: nothing is known. "
-    "llama-server's RAM cache is on; restored: a slot was saved by hand before the restart and restored by hand after it, "
-    "both requests counted."
+    "llama-server's RAM cache is on; restored: a slot was saved by hand before the restart and restored by hand after "
+    "it, both requests counted."
 )
 LENGTHS, QUICK_LENGTHS = (4096, 16384), (256,)
 

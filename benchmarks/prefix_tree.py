@@ -1,4 +1,4 @@
-"""How long does it take to find a prompt's longest known prefix among ten thousand? python -m benchmarks.prefix_tree N"""
+"""How long does it take to find a prompt's longest known prefix among N? python -m benchmarks.prefix_tree N"""
 
 import json
 import statistics
@@ -16,8 +16,8 @@ from chenxing.kvcache import KVCache
 
 TITLE = "Matching in a tree of prefixes"
 NOTE = (
-    "Microseconds per 1,000 tokens of a prompt: 2,000 tokens that all prefixes share, then 1,000 of its own; every fourth "
-    "prompt is an edited one."
+    "Microseconds per 1,000 tokens of a prompt: 2,000 tokens that all prefixes share, then 1,000 of its own; every "
+    "fourth prompt is an edited one."
 )
 N_PREFIXES, QUICK_N_PREFIXES = 10_000, 200
 N_SHARED, N_OWN, N_MATCHES = 2000, 1000, 1000
