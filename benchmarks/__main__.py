@@ -50,7 +50,7 @@ def main() -> int:
     models = [open_model(name, args.synthetic) for name in names]
     threads = [int(n) for n in args.threads.split(",")]
     n_rounds, n_repetitions = (1, 1) if args.quick else (args.rounds, args.repetitions)
-    race = Race(None if without else args.peer, n_rounds, n_repetitions, shlex.split(args.wrap))
+    race = Race(None if without else args.peer, n_rounds, n_repetitions, shlex.split(args.wrap), args.quick)
     setting = [*describe_machine(), without or describe_peer(args.peer, args.peer_name)]
     setting.append(f"Measured {now()}: {n_rounds} rounds in turn, {n_repetitions} repetitions in each")
     for name in wanted:

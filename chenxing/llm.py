@@ -18,12 +18,13 @@ from chenxing import hub
 from chenxing.chat import ChatTemplate, load_template
 from chenxing.config import settings
 from chenxing.cores import cores
-from chenxing.engine import Engine, Generation
+from chenxing.engine import CacheRoom, Engine, Generation
 from chenxing.errors import UsageError
 from chenxing.gguf import GGUF, open_gguf
 from chenxing.kernels.attention_layout import KV_TYPES
 from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, host_isa
+from chenxing.kvcache import CacheStats
 from chenxing.models.model import page_bytes, read_model
 from chenxing.sampling import Sampler, SamplingParams
 from chenxing.tokenizer import Tokenizer, load_tokenizer
@@ -72,6 +73,9 @@ class LLM:
         weight_cache: bool = True,
         chat_template: str | None = None,
         kv_type: str = "f16",
+        disk_cache: bool = True,
+        cache_disk_bytes: int | None = None,
+        cache_ram_bytes: int | None = None,
         on_progress: Callable[[str, float], None] | None = None,
     ) -> "LLM":
         """Load a path, a pulled model's name, hf:owner/repo[:QUANT], or a built-in name, which is pulled if need be.
@@ -82,12 +86,20 @@ class LLM:
         weight_cache   False packs the weights in memory: no packed file is looked for or written
         chat_template  name of a template or Jinja source, instead of the file's own
         kv_type        how keys and values are kept: f16, bf16, f32, or q8_0, which takes half of f16's memory
+        disk_cache     False keeps prompts in memory only; else they are found again after a restart
+        cache_disk_bytes  at most this much disk for the prompts of all models; a tenth of the free space by default,
+                       at most 16 GiB; 0 is disk_cache=False
+        cache_ram_bytes  memory for conversations beside the current one; a quarter of what is free by default, at
+                       most 8 GiB
         on_progress    called with a stage ("download", "compile kernels ...", "pack weights") and a fraction 0..1
 
         Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError, KernelError.
         """
         if kv_type not in KV_TYPES:
             raise UsageError(f"kv_type: expected one of {', '.join(KV_TYPES)}, found {kv_type!r}")
+        for name, n_bytes in (("cache_disk_bytes", cache_disk_bytes), ("cache_ram_bytes", cache_ram_bytes)):
+            if n_bytes is not None and n_bytes < 0:
+                raise UsageError(f"{name}: expected 0 or more, found {n_bytes}")
         gguf = open_gguf(hub.resolve(str(model), on_progress=on_progress))
         if n_ctx is not None and n_ctx < 0:
             raise UsageError(f"n_ctx: expected at least 1, or 0 for the model's own, found {n_ctx}")
@@ -105,7 +117,10 @@ class LLM:
             special_texts=tokenizer.special_texts,
             override=chat_template,
         )
-        engine = Engine(gguf, hp, n_ctx, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
+        room = CacheRoom(cache_disk_bytes if disk_cache else 0, cache_ram_bytes)
+        engine = Engine(
+            gguf, hp, n_ctx, library, n_threads, on_progress, kv_type, weight_cache=weight_cache, cache=room
+        )
         return cls(gguf, engine, tokenizer, template)
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = False) -> list[int]:
@@ -186,8 +201,13 @@ class LLM:
             raise UsageError(f"logits: expected token ids from 0 to {self.n_vocab - 1} and first among them")
         return self._engine.logits(ids, first)
 
+    @property
+    def cache_stats(self) -> CacheStats:
+        """What is kept of prompts and answers, in memory and on disk, and how often it served."""
+        return self._engine.cache_stats
+
     def close(self) -> None:
-        """Stop the threads. The model cannot be used afterwards."""
+        """Write what the disk is to have, and stop the threads. The model cannot be used afterwards."""
         self._engine.close()
 
     def __enter__(self) -> "LLM":

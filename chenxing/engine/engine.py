@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from chenxing.engine.cache_room import CLOSE_SECONDS, DEFAULT_ROOM, CacheRoom
 from chenxing.errors import ContextError, OutOfMemoryError
 from chenxing.gguf import GGUF
-from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, Progress
-from chenxing.kvcache import KVCache
+from chenxing.kvcache import CacheStats
 from chenxing.kvcache import Sequence as KVSequence
 from chenxing.models import Model, Run, load_model
+from chenxing.models.fingerprint import kv_fingerprint
 from chenxing.models.model import N_BATCH, N_OUTPUTS, page_bytes
 from chenxing.models.spec import HParams
 
@@ -26,6 +27,7 @@ class Engine:
 
     n_ctx     tokens that a conversation may have
     kv_type   how keys and values are kept: f16, bf16, f32 or q8_0
+    cache     how much of them is kept for later, in memory and on disk
     """
 
     def __init__(
@@ -39,13 +41,12 @@ class Engine:
         kv_type: str = "f16",
         *,
         weight_cache: bool = True,
+        cache: CacheRoom = DEFAULT_ROOM,
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
         self.kv_type = kv_type
-        n_pages = -(-n_ctx // PAGE) + 1  # one more for the copy of a shared page
-        page = page_bytes(hp, kv_type)
-        self._cache = KVCache(page, ram_bytes=n_pages * page, folder=None, fingerprint={}, disk_bytes=0)
         self._model: Model = load_model(gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
+        self._cache = cache.open(page_bytes(hp, kv_type), n_ctx, kv_fingerprint(gguf, self._model, kv_type))
         self._sequence: KVSequence | None = None
 
     def prompt(self, ids: Sequence[int], on_prefill: Prefill | None = None) -> tuple[int, np.ndarray]:
@@ -81,14 +82,28 @@ class Engine:
         return self._model
 
     @property
+    def n_from_disk(self) -> int:
+        """Tokens of the conversation that were reused and were on disk alone."""
+        return self._sequence.n_from_disk if self._sequence else 0
+
+    @property
+    def cache_stats(self) -> CacheStats:
+        """What the KV cache holds, and what it did."""
+        return self._cache.stats()
+
+    @property
     def n_free(self) -> int:
         """Tokens that the conversation may still get."""
         return self.n_ctx - (self._sequence.n_tokens if self._sequence else 0)
 
     def logits(self, ids: Sequence[int], first: int = 0) -> np.ndarray:
-        """f32[len(ids) - first, n_vocab]: the logits after each of ids[first:], computed from an empty context."""
+        """f32[len(ids) - first, n_vocab]: the logits after each of ids[first:], computed from an empty context.
+
+        Nothing of it is kept for later.
+        """
         self.check_fits(ids)
-        self._begin(ids[:1])  # of which nothing is reused
+        self._end()
+        self._sequence = self._cache.begin_private(self.n_ctx)
         out = []
         at = 0
         while at < len(ids):
@@ -100,9 +115,9 @@ class Engine:
         return np.concatenate(out)
 
     def close(self) -> None:
-        """Stop the threads. The engine cannot run afterwards."""
+        """Write what the disk is to have, and stop the threads. The engine cannot run afterwards."""
         self._end()
-        self._cache.close()
+        self._cache.close(CLOSE_SECONDS)
         self._model.close()
 
     def _begin(self, ids: Sequence[int]) -> KVSequence:

@@ -15,13 +15,17 @@ FinishReason = Literal["stop", "length", "cancelled"]
 
 @dataclass
 class Stats:
-    """n_prompt tokens of the prompt, n_cached of them reused, n_generated tokens of the answer; times in ms."""
+    """n_prompt tokens of the prompt, n_cached of them reused, n_generated tokens of the answer; times in ms.
+
+    n_from_disk of the reused ones were on disk alone
+    """
 
     n_prompt: int = 0
     n_cached: int = 0
     n_generated: int = 0
     prompt_ms: float = 0.0
     generation_ms: float = 0.0
+    n_from_disk: int = 0
 
     @property
     def prompt_per_second(self) -> float:
@@ -102,6 +106,7 @@ class Generation(Iterator[str]):
         except _Cancelled:
             self.finish_reason = "cancelled"
             return
+        self.stats.n_from_disk = self._engine.n_from_disk
         while True:
             token = self._sampler.sample(logits)
             now = time.perf_counter()
