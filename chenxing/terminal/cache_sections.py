@@ -94,6 +94,7 @@ SECTIONS = [
     Section("kernels", "compiled kernels", _kernels),
     Section("tokenizers", "tables of vocabularies", _files),
     Section("templates", "analysed chat templates", _files),
+    Section("turns", "spellings of answers, dates of conversations", _files),
 ]
 
 
