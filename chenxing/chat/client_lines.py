@@ -15,7 +15,7 @@ from chenxing.chat.messages import Message
 
 _MAX_CHARACTERS = 1000
 
-_BILLING = re.compile(r"x-anthropic-billing-header:(?: [a-z_]{1,40}=[^;\s]{0,200};)++[ \r]?+")
+_BILLING = re.compile(r"x-anthropic-billing-header:(?: [a-z_]{1,40}=[^;\s]{0,200};)++[ \r]*+")
 PER_REQUEST = (_BILLING,)
 """Each matches a whole line. Possessive quantifiers: no line takes more than one pass."""
 
