@@ -13,7 +13,7 @@ from chenxing.sampling import SamplingParams
 
 pytestmark = pytest.mark.model
 # hot enough that the model spells words in pieces that the tokenizer would join
-WILD = SamplingParams(temp=1.8, top_k=0, top_p=1.0, min_p=0.002, seed=11)
+WILD = SamplingParams(temp=2.0, top_k=0, top_p=1.0, min_p=0.0005, seed=2)
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +126,16 @@ def test_clients_with_a_template_of_their_own(llm):
     assert ids[n : n + 40] == answer.token_ids != llm.tokenize(answer.text, add_special=False)
     plain = f"{before}{answer.text} and so on"
     assert llm.prompt_ids(plain, raw=True) == llm.tokenize(plain, parse_special=True)
+
+
+def test_a_cancelled_answer_is_remembered_as_far_as_it_came(llm):
+    question = [user("Tell me a story.")]
+    generation = llm.stream(question, params=WILD)
+    for _ in generation:
+        if len(generation.token_ids) == 30:
+            generation.cancel()
+    assert generation.finish_reason == "cancelled" and len(generation.token_ids) == 30
+    later = [*question, assistant(generation.text), user("Go on.")]
+    n = len(llm.prompt_ids(question))
+    assert llm.prompt_ids(later)[n : n + 30] == generation.token_ids
+    assert llm.chat(later, params=WILD, max_tokens=1).stats.n_cached >= n + 30

@@ -9,7 +9,6 @@ Nothing waits for the disk: what a power cut loses is known to be missing, and c
 import contextlib
 import os
 import struct
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -31,7 +30,7 @@ class Journal:
 
     limit_bytes  no append makes the file larger
 
-    All methods raise OSError; `close` does not exist, since no file stays open.
+    All methods may raise OSError. No file stays open between them.
     """
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
@@ -87,6 +86,8 @@ class Journal:
 
     def replace(self, bodies: Iterable[bytes]) -> None:
         """A new file with just these. To be called locked."""
+        import tempfile  # takes longer to import than this file to read
+
         generation, data = os.urandom(16), _packed(bodies)
         descriptor, name = tempfile.mkstemp(dir=self._path.parent, suffix=".tmp")
         try:

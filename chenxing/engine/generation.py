@@ -38,9 +38,10 @@ class Generation(Iterator[str]):
 
     text           so far
     token_ids      so far, the token that ended the answer not among them
-    on_end         is called with it when it has ended; not if it is given up before
     finish_reason  None while it runs; "stop" at an end-of-generation token or stop string, "length" at max_tokens or
                    a full context, "cancelled"
+
+    on_end is called with the generation when it has ended, in whatever way, but not if it is given up before.
     """
 
     def __init__(
