@@ -22,9 +22,9 @@ KEYWORDS = """
     minimum maximum exclusiveMinimum exclusiveMaximum multipleOf
     minLength maxLength pattern minItems maxItems uniqueItems minProperties maxProperties
     anyOf oneOf allOf not if then else $ref $defs definitions $id $schema
-""".split()
+"""
 
-_RANK = {key: i for i, key in enumerate(KEYWORDS)}
+_RANK = {key: i for i, key in enumerate(KEYWORDS.split())}
 _OF_NAMES = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
 _DATA = frozenset(("default", "enum", "const", "examples", "example"))
 
