@@ -1,7 +1,7 @@
 """One answer as it comes: an iterator of text with its counts."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,6 +44,8 @@ class Generation(Iterator[str]):
     token_ids      so far, the token that ended the answer not among them
     finish_reason  None while it runs; "stop" at an end-of-generation token or stop string, "length" at max_tokens or
                    a full context, "cancelled"
+
+    on_end is called with the generation when it has ended, in whatever way, but not if it is given up before.
     """
 
     def __init__(
@@ -56,13 +58,14 @@ class Generation(Iterator[str]):
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
         on_prefill: Prefill | None = None,
+        on_end: "Callable[[Generation], None] | None" = None,
     ) -> None:
         self.text = ""
         self.token_ids: list[int] = []
         self.finish_reason: FinishReason | None = None
         self.stats = Stats(n_prompt=len(prompt))
         self._engine, self._tokenizer, self._sampler, self._prompt = engine, tokenizer, sampler, prompt
-        self._max_tokens, self._on_prefill = max_tokens, on_prefill
+        self._max_tokens, self._on_prefill, self._on_end = max_tokens, on_prefill, on_end
         self._stops = StopFilter(stop)
         self._cancelled = False
         self._pieces = self._run()
@@ -81,6 +84,11 @@ class Generation(Iterator[str]):
         return self
 
     def _run(self) -> Iterator[str]:
+        yield from self._texts()
+        if self._on_end:
+            self._on_end(self)
+
+    def _texts(self) -> Iterator[str]:
         decoder = self._tokenizer.stream_decoder()
         for token in self._tokens():
             text = self._stops.push(decoder.push(token))

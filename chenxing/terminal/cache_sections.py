@@ -162,6 +162,7 @@ SECTIONS = [
     Section("kernels", "compiled kernels", _kernels, _remove_files),
     Section("tokenizers", "tables of vocabularies", _files, _remove_files),
     Section("templates", "analysed chat templates", _files, _remove_files),
+    Section("turns", "spellings of answers, dates of conversations", _files, _remove_files),
 ]
 
 
