@@ -99,6 +99,16 @@ class KVCache:
         self._n_reused += sequence.n_cached
         return sequence
 
+    @property
+    def n_pages(self) -> int:
+        """Pages that there may be in memory."""
+        return self._tiers.pool.n_pages
+
+    @property
+    def n_free(self) -> int:
+        """Those that no sequence uses: what sequences may still reserve, at the price of evictions."""
+        return self.n_pages - len({page for sequence in self._sequences for page in sequence.held_pages()})
+
     def flush(self) -> None:
         """Wait until all that was committed is in the files."""
         if self._tiers.store:

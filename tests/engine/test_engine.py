@@ -67,12 +67,19 @@ def test_prefill_reports_and_cancels(llm):
     seen = []
     ids = list(np.random.default_rng(0).integers(0, 40000, 700))
     text = llm.detokenize(ids)
-    generation = llm.stream(text, raw=True, max_tokens=3, on_prefill=lambda done, total: seen.append((done, total)))
-    generation.cancel()
+
+    def cancel_at_once(done: int, total: int) -> None:
+        seen.append((done, total))
+        generation.cancel()
+
+    generation = llm.stream(text, raw=True, max_tokens=3, on_prefill=cancel_at_once)
     assert list(generation) == [] and generation.finish_reason == "cancelled" and len(seen) == 1
     generation = llm.stream(text, raw=True, max_tokens=3)
     generation.drain()
     assert generation.stats.n_cached == seen[0][0]  # what was computed before the end is kept
+    generation = llm.stream(text, raw=True, max_tokens=3)
+    generation.cancel()
+    assert list(generation) == [] and generation.stats.prompt_ms == 0  # nothing is computed for it
 
 
 def test_stop_strings(llm):
