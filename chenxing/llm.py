@@ -186,6 +186,11 @@ class LLM:
             raise UsageError(f"logits: expected token ids from 0 to {self.n_vocab - 1} and first among them")
         return self._engine.logits(ids, first)
 
+    @property
+    def engine(self) -> Engine:
+        """What serves its requests: for those who have many at once."""
+        return self._engine
+
     def close(self) -> None:
         """Stop the threads. The model cannot be used afterwards."""
         self._engine.close()

@@ -162,3 +162,14 @@ class Bench:
 def pages(r: Request) -> list[int]:
     assert r.sequence
     return r.sequence.held_pages()
+
+
+def upto(n: int) -> Limits:
+    return Limits(max_tokens=n)
+
+
+def expect_alone(r: Request, n_ctx: int) -> None:
+    sampler = r.sampler
+    assert isinstance(sampler, FakeSampler)
+    text, reason = alone(r.ids[: r.n_prompt], n_ctx, seed=sampler.seed, limits=r.limits)
+    assert (r.text, r.finish_reason) == (text, reason)

@@ -128,7 +128,7 @@ class RealModel:
 
     def request(self, spec: tuple[list[int], int, int]) -> Request:
         ids, seed, max_tokens = spec
-        params = SamplingParams(temp=0.0 if seed % 3 == 0 else 1.0, seed=seed)
+        params = SamplingParams(temp=0.0 if seed % 3 == 0 else 1.0, seed=seed, ignore_eos=seed % 4 > 0)
         sampler = Sampler(params, self.model.hp.n_vocab, eog_ids=self.tokenizer.eog_ids, prompt=ids)
         limits = Limits(max_tokens, self.tokenizer.eog_ids)
         return Request(ids, sampler, self.tokenizer.stream_decoder(), limits, client=seed % 3, priority=seed % 2)
