@@ -149,6 +149,7 @@ class Engine:
 
     def _begin(self, ids: Sequence[int]) -> KVSequence:
         self._end()
+        self._loop.pause()
         self._sequence = self._cache.begin(ids, self.n_ctx)
         return self._sequence
 

@@ -74,6 +74,10 @@ class Loop:
             _tell(event)
         return events
 
+    def pause(self) -> None:
+        """Leave all pages to others until the next step; what is in them stays in the cache as long as it can."""
+        self._scheduler.preempt_all()
+
     def fail(self, error: Exception) -> None:
         """End everybody with an error: the model could not run."""
         for request in self._live:

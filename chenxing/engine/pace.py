@@ -23,8 +23,10 @@ class Pace:
         if not n_prefill:
             self._decode_ms = ms if self._decode_ms is None else DECAY * self._decode_ms + (1 - DECAY) * ms
             return
+        if n_decode and self._decode_ms is not None:
+            self._decode_ms = min(self._decode_ms, ms)  # it was measured too high
         decode_ms = self._decode_ms or 0.0
-        self._prefill_ms = DECAY * self._prefill_ms + max(0.0, ms - (decode_ms if n_decode else 0.0))
+        self._prefill_ms = DECAY * self._prefill_ms + ms - (decode_ms if n_decode else 0.0)
         self._prefill_rows = DECAY * self._prefill_rows + n_prefill
         row_ms = self._prefill_ms / self._prefill_rows
         affordable = int(max(0.0, STALL_MS - decode_ms) / row_ms) if row_ms else self._n_batch

@@ -63,6 +63,11 @@ class Scheduler:
         request.leave()
         self._is_full = False
 
+    def preempt_all(self) -> None:
+        """Take everybody's pages, until the next step."""
+        for request in list(self.running):
+            self._preempt(request)
+
     # ---- who begins ----
 
     def _admit(self, batch: Batch) -> None:

@@ -12,9 +12,13 @@ from chenxing.models.model import N_BATCH
 
 
 def run(pace: Pace, decode_ms: float, row_ms: float, n_steps: int = 30) -> list[float]:
-    """ms of each of n_steps steps with one answer and a prompt without end."""
-    taken = []
+    """ms of each of n_steps steps with one answer and a prompt without end, after one of the answer alone."""
     pace.measured(1, 0, decode_ms)
+    return run_mixed(pace, decode_ms, row_ms, n_steps)
+
+
+def run_mixed(pace: Pace, decode_ms: float, row_ms: float, n_steps: int = 30) -> list[float]:
+    taken = []
     for _ in range(n_steps):
         ms = decode_ms + pace.n_rows * row_ms
         taken.append(ms)
@@ -45,13 +49,13 @@ def test_rows_that_become_dearer_are_followed() -> None:
         pace.measured(1, pace.n_rows, ms)
 
 
-def test_one_stall_from_elsewhere_is_forgotten() -> None:
+@pytest.mark.parametrize("is_mixed", [True, False])
+def test_one_stall_from_elsewhere_is_forgotten(is_mixed: bool) -> None:
     pace = Pace(N_BATCH)
     run(pace, 10.0, 1.0)
     before = pace.n_rows
-    pace.measured(1, pace.n_rows, 3000.0)
-    assert pace.n_rows < before
-    run(pace, 10.0, 1.0)
+    pace.measured(1, pace.n_rows if is_mixed else 0, 3000.0)
+    run_mixed(pace, 10.0, 1.0)
     assert pace.n_rows > 0.9 * before
 
 
