@@ -236,6 +236,11 @@ class LLM:
         """What is kept of prompts and answers, in memory and on disk, and how often it served."""
         return self._engine.cache_stats
 
+    @property
+    def engine(self) -> Engine:
+        """What serves its requests: for those who have many at once."""
+        return self._engine
+
     def close(self) -> None:
         """Write what the disk is to have, and stop the threads. The model cannot be used afterwards."""
         self._engine.close()

@@ -1,7 +1,8 @@
-"""The engine: runs prompts and tokens through a model, one conversation at a time, and keeps its KV for the next.
+"""The engine: a model, its KV cache, and the requests that they serve.
 
-A prompt computes only what follows the longest prefix that the KV cache knows, whoever computed that (law L4), and
-always at least its last token, whose logits are wanted.
+`submit` and `step` serve many requests at once (see loop.py). `prompt`, `append` and `logits` run one sequence by hand,
+for measuring and for tests. Either way a prompt computes only what follows the longest prefix that the KV cache knows,
+whoever computed that (law L4), and always at least its last token, whose logits are wanted.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,6 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from chenxing.engine.cache_room import CLOSE_SECONDS, DEFAULT_ROOM, CacheRoom
+from chenxing.engine.loop import Loop
+from chenxing.engine.request import Event, Request
+from chenxing.engine.stats import EngineStats
 from chenxing.errors import ContextError, OutOfMemoryError
 from chenxing.gguf import GGUF
 from chenxing.kernels.library import KernelLibrary, Progress
@@ -20,14 +24,17 @@ from chenxing.models.model import N_BATCH, N_OUTPUTS, page_bytes
 from chenxing.models.spec import HParams
 
 Prefill = Callable[[int, int], None]  # tokens that are in the cache now, tokens of the prompt
+N_SLOTS = 8  # requests that run at the same time, by default
 
 
 class Engine:
-    """A model with its KV pages. Not thread-safe: one call at a time.
+    """A model with its KV pages. Not thread-safe, but for `submit` and `post`: one call at a time.
 
-    n_ctx     tokens that a conversation may have
-    kv_type   how keys and values are kept: f16, bf16, f32 or q8_0
-    cache     how much of them is kept for later, in memory and on disk
+    n_ctx      tokens that a conversation may have
+    kv_type    how keys and values are kept: f16, bf16, f32 or q8_0
+    cache      how much of them is kept for later, in memory and on disk
+    n_slots    requests that run at the same time
+    is_driven  an EngineThread calls `step`
     """
 
     def __init__(
@@ -42,12 +49,50 @@ class Engine:
         *,
         weight_cache: bool = True,
         cache: CacheRoom = DEFAULT_ROOM,
+        n_slots: int = N_SLOTS,
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
         self.kv_type = kv_type
         self._model: Model = load_model(gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
         self._cache = cache.open(page_bytes(hp, kv_type), n_ctx, kv_fingerprint(gguf, self._model, kv_type))
         self._sequence: KVSequence | None = None
+        self._loop = Loop(self._model, self._cache, n_ctx, n_slots)
+        self.is_driven = False
+
+    def submit(self, request: Request) -> None:
+        """Let a request wait for its turn. From any thread. Raises ContextError if it does not fit."""
+        self.check_fits(request.ids)
+        self._loop.submit(request)
+
+    def post(self, function: Callable[[], None]) -> None:
+        """Have it called between two steps. From any thread."""
+        self._loop.post(function)
+
+    def step(self) -> list[Event]:
+        """Bring all requests that have a turn one step further: schedule, run, sample, commit, and tell them."""
+        self._end()
+        return self._loop.step()
+
+    @property
+    def is_idle(self) -> bool:
+        """There is no request."""
+        return self._loop.is_idle
+
+    def wait(self) -> None:
+        """Sleep until something is submitted or posted."""
+        self._loop.wait()
+
+    def fail(self, error: Exception) -> None:
+        """End all requests with an error."""
+        self._loop.fail(error)
+
+    def cancel_all(self) -> None:
+        """End all requests as cancelled."""
+        self._loop.close()
+
+    def stats(self) -> EngineStats:
+        """In the thread that calls `step`."""
+        return self._loop.stats()
 
     def prompt(self, ids: Sequence[int], on_prefill: Prefill | None = None) -> tuple[int, np.ndarray]:
         """Make ids the conversation. -> how many were reused, the logits f32[n_vocab] after the last one.
@@ -82,19 +127,9 @@ class Engine:
         return self._model
 
     @property
-    def n_from_disk(self) -> int:
-        """Tokens of the conversation that were reused and were on disk alone."""
-        return self._sequence.n_from_disk if self._sequence else 0
-
-    @property
     def cache_stats(self) -> CacheStats:
         """What the KV cache holds, and what it did."""
         return self._cache.stats()
-
-    @property
-    def n_free(self) -> int:
-        """Tokens that the conversation may still get."""
-        return self.n_ctx - (self._sequence.n_tokens if self._sequence else 0)
 
     def logits(self, ids: Sequence[int], first: int = 0) -> np.ndarray:
         """f32[len(ids) - first, n_vocab]: the logits after each of ids[first:], computed from an empty context.
@@ -116,12 +151,15 @@ class Engine:
 
     def close(self) -> None:
         """Write what the disk is to have, and stop the threads. The engine cannot run afterwards."""
+        assert not self.is_driven, "the engine's thread is to be closed first"
+        self._loop.close()
         self._end()
         self._cache.close(CLOSE_SECONDS)
         self._model.close()
 
     def _begin(self, ids: Sequence[int]) -> KVSequence:
         self._end()
+        self._loop.pause()
         self._sequence = self._cache.begin(ids, self.n_ctx)
         return self._sequence
 

@@ -1,40 +1,13 @@
 """One answer as it comes: an iterator of text with its counts."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from queue import SimpleQueue
 
 from chenxing.engine.engine import Engine, Prefill
-from chenxing.engine.stops import StopFilter
+from chenxing.engine.request import Event, FinishReason, Limits, Request
+from chenxing.engine.stats import Stats
 from chenxing.sampling import Sampler
 from chenxing.tokenizer import Tokenizer
-
-FinishReason = Literal["stop", "length", "cancelled"]
-
-
-@dataclass
-class Stats:
-    """n_prompt tokens of the prompt, n_cached of them reused, n_generated tokens of the answer; times in ms.
-
-    n_from_disk of the reused ones were on disk alone
-    """
-
-    n_prompt: int = 0
-    n_cached: int = 0
-    n_generated: int = 0
-    prompt_ms: float = 0.0
-    generation_ms: float = 0.0
-    n_from_disk: int = 0
-
-    @property
-    def prompt_per_second(self) -> float:
-        return 1000 * (self.n_prompt - self.n_cached) / self.prompt_ms if self.prompt_ms else 0.0
-
-    @property
-    def generated_per_second(self) -> float:
-        """Of the tokens after the first, which belongs to the prompt's time."""
-        return 1000 * (self.n_generated - 1) / self.generation_ms if self.generation_ms else 0.0
 
 
 class Generation(Iterator[str]):
@@ -43,9 +16,10 @@ class Generation(Iterator[str]):
     text           so far
     token_ids      so far, the token that ended the answer not among them
     finish_reason  None while it runs; "stop" at an end-of-generation token or stop string, "length" at max_tokens or
-                   a full context, "cancelled"
+                   a full context, "cancelled", "error", which iterating raises
+    on_end         is called with it when it has ended; not if it is given up before
 
-    on_end is called with the generation when it has ended, in whatever way, but not if it is given up before.
+    Nothing happens before the first piece is asked for. Iterating drives the engine, unless a thread does.
     """
 
     def __init__(
@@ -60,22 +34,39 @@ class Generation(Iterator[str]):
         on_prefill: Prefill | None = None,
         on_end: "Callable[[Generation], None] | None" = None,
     ) -> None:
-        self.text = ""
-        self.token_ids: list[int] = []
-        self.finish_reason: FinishReason | None = None
-        self.stats = Stats(n_prompt=len(prompt))
-        self._engine, self._tokenizer, self._sampler, self._prompt = engine, tokenizer, sampler, prompt
-        self._max_tokens, self._on_prefill, self._on_end = max_tokens, on_prefill, on_end
-        self._stops = StopFilter(stop)
-        self._cancelled = False
+        self._engine, self._on_prefill, self._on_end = engine, on_prefill, on_end
+        self._events: SimpleQueue[Event] = SimpleQueue()
+        self._request = Request(
+            list(prompt),
+            sampler,
+            tokenizer.stream_decoder(),
+            Limits(max_tokens, tokenizer.eog_ids, tuple(stop)),
+            on_event=self._events.put,
+        )
         self._pieces = self._run()
+
+    @property
+    def text(self) -> str:
+        return self._request.text
+
+    @property
+    def token_ids(self) -> list[int]:
+        return self._request.token_ids
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        return self._request.finish_reason
+
+    @property
+    def stats(self) -> Stats:
+        return self._request.stats
 
     def __next__(self) -> str:
         return next(self._pieces)
 
     def cancel(self) -> None:
         """End the answer before its next token. May be called from another thread or a signal handler."""
-        self._cancelled = True
+        self._request.cancel()
 
     def drain(self) -> "Generation":
         """Run to the end."""
@@ -84,66 +75,26 @@ class Generation(Iterator[str]):
         return self
 
     def _run(self) -> Iterator[str]:
-        yield from self._texts()
+        self._engine.submit(self._request)
+        n_computed = 0
+        try:
+            while True:
+                event = self._next_event()
+                if event.n_computed > n_computed and self._on_prefill:
+                    self._on_prefill(event.n_computed, self._request.n_prompt)
+                n_computed = max(n_computed, event.n_computed)
+                if event.text:
+                    yield event.text
+                if event.finish_reason:
+                    break
+        finally:
+            self._request.cancel()  # if it is left before its end
+        if self._request.error:
+            raise self._request.error
         if self._on_end:
             self._on_end(self)
 
-    def _texts(self) -> Iterator[str]:
-        decoder = self._tokenizer.stream_decoder()
-        for token in self._tokens():
-            text = self._stops.push(decoder.push(token))
-            self.text += text
-            if text:
-                yield text
-            if self._stops.stopped:
-                self.finish_reason = "stop"
-                return
-        rest = self._stops.push(decoder.finish())
-        rest += self._stops.finish()
-        self.text += rest
-        if rest:
-            yield rest
-
-    def _tokens(self) -> Iterator[int]:
-        started = time.perf_counter()
-        if self._max_tokens == 0:
-            self.finish_reason = "length"
-            return
-        try:
-            self.stats.n_cached, logits = self._engine.prompt(self._prompt, self._prefilled)
-        except _Cancelled:
-            self.finish_reason = "cancelled"
-            return
-        self.stats.n_from_disk = self._engine.n_from_disk
-        while True:
-            token = self._sampler.sample(logits)
-            now = time.perf_counter()
-            if not self.token_ids:
-                self.stats.prompt_ms, started = 1000 * (now - started), now
-            self.stats.generation_ms = 1000 * (now - started)
-            if self._cancelled:
-                self.finish_reason = "cancelled"
-                return
-            if token in self._tokenizer.eog_ids:
-                self.finish_reason = "stop"
-                return
-            self._sampler.accept(token)
-            self.token_ids.append(token)
-            self.stats.n_generated += 1
-            full = len(self.token_ids) == self._max_tokens or not self._engine.n_free
-            if full:
-                self.finish_reason = "length"
-            yield token
-            if full:
-                return
-            logits = self._engine.append(token)
-
-    def _prefilled(self, done: int, total: int) -> None:
-        if self._on_prefill:
-            self._on_prefill(done, total)
-        if self._cancelled:
-            raise _Cancelled
-
-
-class _Cancelled(Exception):
-    """Unwinds a prefill that is no longer wanted."""
+    def _next_event(self) -> Event:
+        while self._events.empty() and not self._engine.is_driven:
+            self._engine.step()
+        return self._events.get()

@@ -107,6 +107,16 @@ class KVCache:
         """An empty sequence that reuses nothing, and of which nothing is kept."""
         return Sequence(self._tiers, self._sequences, n_ctx, private=True)
 
+    @property
+    def n_pages(self) -> int:
+        """Pages that there may be in memory."""
+        return self._tiers.pool.n_pages
+
+    @property
+    def n_free(self) -> int:
+        """Those that no sequence uses: what sequences may still reserve, at the price of evictions."""
+        return self.n_pages - len({page for sequence in self._sequences for page in sequence.held_pages()})
+
     def flush(self, seconds: float | None = None) -> None:
         """Wait until all that was committed is in the files, at most so many seconds if given."""
         if self._tiers.store:

@@ -3,15 +3,20 @@
 import argparse
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chenxing.errors import UsageError
 from chenxing.terminal.args import at_least
+
+if TYPE_CHECKING:
+    from chenxing.terminal.progress import ProgressLine
 
 _DESCRIPTION = """\
 Measures a model as llama-bench does: pp512 is a prompt of 512 random tokens, tg128 128 tokens one by one from an
 empty context, pp512 @ d4096 the prompt after 4096 tokens that are not timed. One warm-up, then the repetitions.
 Flags that take a list (128,512) run every combination.
+
+With --prompts, so many prompts of -p tokens come at once and are answered together, each with --new-tokens tokens.
 """
 _EPILOG = """\
 Figures are medians. GB/s is what single tokens read of weights and KV, plain read what the same threads read from a
@@ -31,6 +36,8 @@ def add_parsers(subparsers: Any) -> None:
     help_threads = "threads (the physical cores that this process may use)"
     add("-t", "--threads", dest="n_threads", type=counts(1), metavar="N,...", help=help_threads)
     add("-r", "--repetitions", type=at_least(1), default=5, metavar="N", help="repetitions of each test (5)")
+    add("--prompts", type=at_least(1), metavar="N", help="measure N answers at once")
+    add("--new-tokens", type=at_least(1), default=128, metavar="N", help="tokens of each of them (128)")
     add("-o", "--output", choices=("md", "json"), default="md", help="a Markdown table, or JSON (md)")
     parser.set_defaults(run=_handle)
 
@@ -42,34 +49,62 @@ def counts(least: int) -> Callable[[str], list[int]]:
 
 
 def _handle(args: argparse.Namespace) -> int:
-    from chenxing import hub
     from chenxing.config import settings
     from chenxing.cores import cores
+    from chenxing.terminal.progress import ProgressLine
+
+    progress = ProgressLine(sys.stderr)
+    n_threads = args.n_threads or [settings().threads or cores().n_threads]
+    try:
+        if args.prompts:
+            _streams(args, n_threads, progress)
+        else:
+            _tests(args, n_threads, progress)
+    finally:
+        progress.clear()
+    return 0
+
+
+def _tests(args: argparse.Namespace, n_threads: list[int], progress: "ProgressLine") -> None:
+    from chenxing import hub
     from chenxing.gguf import open_gguf
     from chenxing.hub.describe import describe_file
     from chenxing.terminal.bench import plan, run_tests
     from chenxing.terminal.bench_report import table_head, table_row, to_json
-    from chenxing.terminal.progress import ProgressLine
 
     tests = plan(args.n_prompt, args.n_gen, args.n_depth)
     if not tests:
         raise UsageError("nothing to measure: expected -p or -n with a number above 0")
-    progress = ProgressLine(sys.stderr)
-    n_threads = args.n_threads or [settings().threads or cores().n_threads]
-    try:
-        gguf = open_gguf(hub.resolve(args.model, on_progress=progress.update))
-        model = describe_file(gguf.path)
-        results = run_tests(gguf, tests, n_threads, args.repetitions, progress.update)
-        if args.output == "json":
-            text = to_json(model, results)
-            progress.clear()
-            print(text)
-            return 0
-        first = next(results)
+    gguf = open_gguf(hub.resolve(args.model, on_progress=progress.update))
+    model = describe_file(gguf.path)
+    results = run_tests(gguf, tests, n_threads, args.repetitions, progress.update)
+    if args.output == "json":
+        text = to_json(model, results)
         progress.clear()
-        print(*table_head(), table_row(model, first), sep="\n", flush=True)
-        for result in results:
-            print(table_row(model, result), flush=True)
-    finally:
+        print(text)
+        return
+    first = next(results)
+    progress.clear()
+    print(*table_head(), table_row(model, first), sep="\n", flush=True)
+    for result in results:
+        print(table_row(model, result), flush=True)
+
+
+def _streams(args: argparse.Namespace, n_threads: list[int], progress: "ProgressLine") -> None:
+    from chenxing import hub
+    from chenxing.gguf import open_gguf
+    from chenxing.terminal.bench_streams import MAX_STREAMS, Streams, run_streams, streams_json, streams_lines
+
+    if args.prompts > MAX_STREAMS or 0 in args.n_prompt or args.n_depth != [0]:
+        raise UsageError(f"--prompts: expected at most {MAX_STREAMS}, -p above 0 and no -d")
+    gguf = open_gguf(hub.resolve(args.model, on_progress=progress.update))
+    streams = [Streams(args.prompts, n, args.new_tokens) for n in args.n_prompt]
+    results = run_streams(gguf, streams, n_threads, args.repetitions, progress.update)
+    if args.output == "json":
+        text = streams_json(results)
         progress.clear()
-    return 0
+        print(text)
+        return
+    for result in results:
+        progress.clear()
+        print(*streams_lines(result), sep="\n", flush=True)

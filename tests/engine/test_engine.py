@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from chenxing import LLM
+from chenxing.engine import EngineThread, Generation
 from chenxing.errors import ContextError, UsageError
-from chenxing.sampling import SamplingParams
+from chenxing.sampling import Sampler, SamplingParams
 
 pytestmark = pytest.mark.model
 GREEDY = SamplingParams(temp=0.0)
@@ -69,12 +70,19 @@ def test_prefill_reports_and_cancels(llm):
     seen = []
     ids = list(np.random.default_rng(0).integers(0, 40000, 700))
     text = llm.detokenize(ids)
-    generation = llm.stream(text, raw=True, max_tokens=3, on_prefill=lambda done, total: seen.append((done, total)))
-    generation.cancel()
+
+    def cancel_at_once(done: int, total: int) -> None:
+        seen.append((done, total))
+        generation.cancel()
+
+    generation = llm.stream(text, raw=True, max_tokens=3, on_prefill=cancel_at_once)
     assert list(generation) == [] and generation.finish_reason == "cancelled" and len(seen) == 1
     generation = llm.stream(text, raw=True, max_tokens=3)
     generation.drain()
     assert generation.stats.n_cached == seen[0][0]  # what was computed before the end is kept
+    generation = llm.stream(text, raw=True, max_tokens=3)
+    generation.cancel()
+    assert list(generation) == [] and generation.stats.prompt_ms == 0  # nothing is computed for it
 
 
 def test_stop_strings(llm):
@@ -117,3 +125,45 @@ def test_seeds_decide(llm):
     params = SamplingParams(temp=1.0, seed=7)
     texts = [llm.generate("Tell me a story.", params=params, max_tokens=12).text for _ in range(2)]
     assert texts[0] == texts[1]
+
+
+def test_an_answer_goes_on_after_other_uses_of_the_engine(llm):
+    whole = llm.generate("Count: 1, 2, 3,", raw=True, params=GREEDY, max_tokens=12).text
+    ids = llm.tokenize("It was a dark and stormy night. " * 100)
+    generation = llm.stream("Count: 1, 2, 3,", raw=True, params=GREEDY, max_tokens=12)
+    first = next(generation)
+    llm.logits(ids, len(ids) - 1)  # takes most of the memory
+    assert first + "".join(generation) == whole == generation.text
+    assert generation.stats.n_preemptions == 1
+
+
+def test_answers_at_once_are_those_that_come_alone(llm):
+    prompts = ["The capital of France is", "Count: 1, 2, 3,", "Once upon a time", "The capital of France was"]
+    options = {"raw": True, "params": SamplingParams(temp=1.0, seed=3), "max_tokens": 10}
+    alone = [llm.generate(p, **options).text for p in prompts]
+
+    def start(prompt):
+        ids = llm.tokenize(prompt)
+        sampler = Sampler(options["params"], llm.n_vocab, eog_ids=llm.tokenizer.eog_ids, prompt=ids)
+        return Generation(llm.engine, llm.tokenizer, sampler, ids, max_tokens=10)
+
+    mine = [start(p) for p in prompts]
+    pieces = ["", "", "", ""]
+    for _ in range(10):
+        for i, generation in enumerate(mine):
+            pieces[i] += next(generation, "")
+    assert pieces == alone and [g.finish_reason for g in mine] == ["length"] * 4
+    assert llm.engine.stats().n_running == 0
+
+
+def test_a_driven_engine_serves_many_and_the_rest_of_the_api(llm):
+    alone = llm.generate("Count: 1, 2, 3,", raw=True, params=GREEDY, max_tokens=8).text
+    thread = EngineThread(llm.engine)
+    try:
+        answers = [llm.stream("Count: 1, 2, 3,", raw=True, params=GREEDY, max_tokens=8) for _ in range(2)]
+        assert answers[1].drain().text == alone
+        assert answers[0].drain().finish_reason == "cancelled"  # the second one ended it
+        assert thread.call(llm.engine.stats).n_running == 0
+    finally:
+        thread.close()
+    assert llm.generate("Count: 1, 2, 3,", raw=True, params=GREEDY, max_tokens=8).text == alone

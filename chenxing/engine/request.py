@@ -1,0 +1,219 @@
+"""One request: its tokens, how they are chosen, where they end, and what its listener is told.
+
+Its life: waiting, running (with a sequence of KV), perhaps preempted and waiting again, finished. Two counters carry
+chunked prefill, decoding and resumption alike: `sequence.n_tokens` tokens of `ids` are computed, the others are
+pending; whoever has one pending token decodes, whoever has more prefills.
+"""
+
+import time
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+
+from chenxing.engine.stats import Stats
+from chenxing.engine.stops import StopFilter
+from chenxing.kvcache import Sequence as KVSequence
+
+FinishReason = Literal["stop", "length", "cancelled", "error"]
+State = Literal["waiting", "running", "finished"]
+
+
+class Chooser(Protocol):
+    """What a request needs of a Sampler."""
+
+    def sample(self, logits: np.ndarray) -> int: ...
+    def accept(self, token_id: int) -> None: ...
+
+
+class Decoder(Protocol):
+    """What a request needs of a StreamDecoder."""
+
+    def push(self, token_id: int) -> str: ...
+    def finish(self) -> str: ...
+
+
+class Constraint(Protocol):
+    """A grammar, say. prepare: the model is about to compute the logits that `apply` will be asked about; must not
+    raise. apply: sets the logits f32[n_vocab] of tokens that may not come to -inf, in place. accept: moves on. When it
+    is_finished, the answer is."""
+
+    def prepare(self) -> None: ...
+    def apply(self, logits: np.ndarray) -> None: ...
+    def accept(self, token_id: int) -> None: ...
+    @property
+    def is_finished(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where an answer ends: at max_tokens, at a token of eog_ids, before a string of `stop`."""
+
+    max_tokens: int | None = None
+    eog_ids: Collection[int] = ()
+    stop: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a step did for a request.
+
+    n_computed     tokens of the prompt that are in the cache now
+    tokens         that were added to the answer
+    text           that may be shown now
+    finish_reason  None while it goes on; for "error" see request.error
+    """
+
+    request: "Request"
+    n_computed: int
+    tokens: tuple[int, ...] = ()
+    text: str = ""
+    finish_reason: FinishReason | None = None
+
+
+def _ignore(event: Event) -> None:
+    pass
+
+
+@dataclass(eq=False)
+class Request:
+    """What a client wants, and how far it is. `cancel` may be called from anywhere, all else is the engine's thread's.
+
+    ids         the prompt's tokens, then the answer's
+    sampler     of this request alone, as decoder and constraint
+    priority    higher goes first
+    client      whose request it is: clients take turns
+    twin_of     another request with the same prompt, submitted before, whose prompt's KV it waits for and shares
+    observe     called with each row of logits f32[n_vocab], as the model gave it, and the token chosen from it
+    on_event    called in the engine's thread; if it raises, nobody listens any more and the request is cancelled
+    number      in the order of submission
+    sequence    its KV while it runs
+    awaits      while it waits: who is computing so many of its tokens
+    """
+
+    ids: list[int]
+    sampler: Chooser
+    decoder: Decoder
+    limits: Limits = field(default_factory=Limits)
+    priority: int = 0
+    client: Hashable = None
+    constraint: Constraint | None = None
+    twin_of: "Request | None" = None
+    observe: Callable[[np.ndarray, int], None] | None = None
+    on_event: Callable[[Event], None] = _ignore
+
+    text: str = field(default="", init=False)
+    finish_reason: FinishReason | None = field(default=None, init=False)
+    error: Exception | None = field(default=None, init=False)
+    state: State = field(default="waiting", init=False)
+    number: int = field(default=0, init=False)
+    sequence: KVSequence | None = field(default=None, init=False)
+    awaits: "tuple[Request, int] | None" = field(default=None, init=False)
+    is_cancelled: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.ids = list(self.ids)
+        self.n_prompt = len(self.ids)
+        self.stats = Stats(n_prompt=self.n_prompt)
+        self._stops = StopFilter(self.limits.stop)
+        self._since = time.perf_counter()
+
+    @property
+    def token_ids(self) -> list[int]:
+        """The answer's tokens, the one that ended it not among them."""
+        return self.ids[self.n_prompt :]
+
+    @property
+    def n_pending(self) -> int:
+        """Tokens whose KV is to be computed before the next one can be chosen."""
+        assert self.sequence
+        return len(self.ids) - self.sequence.n_tokens
+
+    def cancel(self) -> None:
+        """End it before its next token. Safe in any thread and in signal handlers."""
+        self.is_cancelled = True
+
+    def start(self, sequence: KVSequence) -> None:
+        """Run, for the first time or again."""
+        self.sequence, self.state = sequence, "running"
+        if not self.stats.queue_ms:
+            self.stats.n_cached, self.stats.n_from_disk = sequence.n_cached, sequence.n_from_disk
+            self.stats.queue_ms = self._lap()
+
+    def preempt(self) -> None:
+        """Give the pages away, with all that they hold left in the cache, and wait."""
+        self._release()
+        self.state = "waiting"
+        self.stats.n_preemptions += 1
+
+    def leave(self) -> None:
+        """Give the pages away; what was computed stays in the cache."""
+        assert self.finish_reason
+        self._release()
+        self.state = "finished"
+
+    def prepare(self) -> None:
+        """Its next token will be chosen after this step."""
+        if self.constraint:
+            self.constraint.prepare()
+
+    def choose(self, logits: np.ndarray) -> int:
+        """The next token.  logits  f32[n_vocab], read only."""
+        allowed = logits
+        if self.constraint:
+            allowed = logits.copy()
+            self.constraint.apply(allowed)
+        token = self.sampler.sample(allowed)
+        if self.observe:
+            self.observe(logits, token)
+        return token
+
+    def take(self, token: int, n_ctx: int) -> str:
+        """Add a chosen token. -> the text that may be shown now. Sets finish_reason if the answer ends here."""
+        if not self.stats.prompt_ms:
+            self.stats.prompt_ms = self._lap()
+        else:
+            self.stats.generation_ms += self._lap()
+        if token in self.limits.eog_ids:
+            return self.end("stop")
+        self.sampler.accept(token)
+        self.ids.append(token)
+        self.stats.n_generated += 1
+        text = self._stops.push(self.decoder.push(token))
+        self.text += text
+        if self.constraint:
+            self.constraint.accept(token)
+        if self._stops.stopped:
+            self.finish_reason = "stop"
+        elif self.constraint and self.constraint.is_finished:
+            text += self.end("stop")
+        elif self.stats.n_generated == self.limits.max_tokens or len(self.ids) > n_ctx:  # the last needs no place
+            text += self.end("length")
+        return text
+
+    def end(self, reason: FinishReason) -> str:
+        """Finish. -> the text that was held back until now."""
+        self.finish_reason = reason
+        rest = self._stops.push(self.decoder.finish()) + self._stops.finish()
+        self.text += rest
+        return rest
+
+    def fail(self, error: Exception) -> None:
+        """Finish with an error."""
+        self.finish_reason, self.error = "error", error
+
+    def event(self, text: str = "", tokens: tuple[int, ...] = ()) -> Event:
+        """As it stands."""
+        n_computed = self.sequence.n_tokens if self.sequence else 0
+        return Event(self, min(n_computed, self.n_prompt), tokens, text, self.finish_reason)
+
+    def _release(self) -> None:
+        if self.sequence:
+            self.sequence.release(keep=True)
+            self.sequence = None
+
+    def _lap(self) -> float:
+        """ms since the last lap."""
+        since, self._since = self._since, time.perf_counter()
+        return 1000 * (self._since - since)

@@ -1,0 +1,171 @@
+"""Measuring many answers at once: `chenxing bench --prompts 4 --new-tokens 32`.
+
+All prompts come at the same moment, as random tokens of which the cache knows nothing, and every answer is greedy and
+runs to its last token.
+"""
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from chenxing.engine import Engine, Event, Limits, Request
+from chenxing.gguf import GGUF
+from chenxing.kernels.layout import PAGE
+from chenxing.kernels.library import KernelLibrary, Progress
+from chenxing.models.model import N_OUTPUTS, read_model
+from chenxing.sampling import Sampler, SamplingParams
+from chenxing.tokenizer import Tokenizer, load_tokenizer
+
+MAX_STREAMS = N_OUTPUTS
+_SPARE_PAGES = 2  # a request begins when there is a page to spare for everybody who runs
+
+
+@dataclass(frozen=True)
+class Streams:
+    """n_streams prompts of n_prompt tokens, each answered with n_gen tokens."""
+
+    n_streams: int
+    n_prompt: int
+    n_gen: int
+
+    @property
+    def n_ctx(self) -> int:
+        """A context that all of them fit into together, for memory is taken for one."""
+        return self.n_streams * (-(-(self.n_prompt + self.n_gen) // PAGE) + _SPARE_PAGES) * PAGE
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One run. Seconds from the submission: of every token of each stream."""
+
+    times: Sequence[Sequence[float]]
+
+    @property
+    def seconds(self) -> float:
+        """Until the last token of all."""
+        return max(stream[-1] for stream in self.times)
+
+    @property
+    def prompt_seconds(self) -> float:
+        """Until every stream has its first token."""
+        return max(stream[0] for stream in self.times)
+
+    @property
+    def stream_rates(self) -> list[float]:
+        """Tokens/s of each stream after its first token; none where there is no second one."""
+        return [(len(s) - 1) / (s[-1] - s[0]) for s in self.times if len(s) > 1]
+
+    @property
+    def gaps(self) -> list[float]:
+        """Seconds between one token and the next, of all streams."""
+        return [b - a for s in self.times for a, b in pairwise(s)]
+
+
+@dataclass(frozen=True)
+class StreamsResult:
+    streams: Streams
+    isa: str
+    n_threads: int
+    repetitions: Sequence[Repetition]
+
+    def figures(self) -> dict[str, float]:
+        """Medians of the repetitions: tokens/s and ms. Prompts' tokens per second until every stream has begun."""
+        s, runs = self.streams, self.repetitions
+        gaps = sorted(gap for run in runs for gap in run.gaps)
+        rates = [rate for run in runs for rate in run.stream_rates]
+        return {
+            "prompt_ts": statistics.median(s.n_streams * s.n_prompt / run.prompt_seconds for run in runs),
+            "total_ts": statistics.median(s.n_streams * s.n_gen / run.seconds for run in runs),
+            "stream_ts": statistics.median(rates) if rates else 0.0,
+            "gap_ms": 1000 * statistics.median(gaps) if gaps else 0.0,
+            "gap_p95_ms": 1000 * gaps[int(0.95 * (len(gaps) - 1))] if gaps else 0.0,
+        }
+
+
+def run_streams(
+    gguf: GGUF,
+    streams: Sequence[Streams],
+    n_threads: Sequence[int],
+    n_repetitions: int,
+    on_progress: Progress | None = None,
+) -> Iterator[StreamsResult]:
+    """The result of each of `streams` with each number of threads, as it is there; one warm-up before each."""
+    n_ctx = max(s.n_ctx for s in streams)
+    library, tokenizer = KernelLibrary(), load_tokenizer(gguf)
+    n_slots = max(s.n_streams for s in streams)
+    for n in n_threads:
+        engine = Engine(gguf, read_model(gguf, n_ctx), n_ctx, library, n, on_progress, n_slots=n_slots)
+        try:
+            rng = np.random.default_rng(1)
+            for s in streams:
+                once = [run_once(engine, tokenizer, s, rng) for _ in range(1 + n_repetitions)]
+                yield StreamsResult(s, engine.isa, n, once[1:])
+        finally:
+            engine.close()
+
+
+def run_once(engine: Engine, tokenizer: Tokenizer, streams: Streams, rng: np.random.Generator) -> Repetition:
+    """All streams from their submission to their last tokens, with new prompts."""
+    times: list[list[float]] = [[] for _ in range(streams.n_streams)]
+    requests = []
+    for i in range(streams.n_streams):
+        ids = rng.integers(0, engine.hp.n_vocab, streams.n_prompt).tolist()
+        sampler = Sampler(SamplingParams(temp=0.0), engine.hp.n_vocab, prompt=ids)
+        request = Request(ids, sampler, tokenizer.stream_decoder(), Limits(streams.n_gen), client=i)
+        request.on_event = _clock(times[i])
+        requests.append(request)
+    start = time.perf_counter()
+    for request in requests:
+        engine.submit(request)
+    while not engine.is_idle:
+        engine.step()
+    for request in requests:
+        if request.error:
+            raise request.error
+    return Repetition([[at - start for at in stream] for stream in times])
+
+
+def _clock(times: list[float]) -> Callable[[Event], None]:
+    def note(event: Event) -> None:
+        times.extend(time.perf_counter() for _ in event.tokens)
+
+    return note
+
+
+def streams_lines(result: StreamsResult) -> list[str]:
+    """The result for people."""
+    s, f = result.streams, result.figures()
+    lines = [
+        f"{s.n_streams} streams, {s.n_prompt} tokens in, {s.n_gen} out ({result.isa}, {result.n_threads} threads)",
+        f"  prompts    {f['prompt_ts']:.1f} tok/s together, until every stream has its first token",
+        f"  answers    {f['total_ts']:.1f} tok/s together, from the submission to the last token of all",
+    ]
+    if s.n_gen > 1:
+        lines += [
+            f"  a stream   {f['stream_ts']:.1f} tok/s after its first token",
+            f"  a token    {f['gap_ms']:.1f} ms after the one before; 95 % of them within {f['gap_p95_ms']:.1f} ms",
+        ]
+    return lines
+
+
+def streams_json(results: Iterable[StreamsResult]) -> str:
+    """A list with an object for each result: what was asked for, and the figures of StreamsResult.figures."""
+    return json.dumps(
+        [
+            {
+                "backends": r.isa,
+                "n_threads": r.n_threads,
+                "n_streams": r.streams.n_streams,
+                "n_prompt": r.streams.n_prompt,
+                "n_gen": r.streams.n_gen,
+                **r.figures(),
+            }
+            for r in results
+        ],
+        indent=2,
+    )
