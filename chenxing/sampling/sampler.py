@@ -9,6 +9,7 @@ from chenxing.errors import ChenxingError, UsageError
 from chenxing.sampling.adjust import logit_bias
 from chenxing.sampling.candidates import Candidates, all_tokens, pick, weights
 from chenxing.sampling.chain import Step, build_chain, is_greedy
+from chenxing.sampling.constraint import Constraint
 from chenxing.sampling.history import History
 from chenxing.sampling.mirostat import mirostat, mirostat_v2, next_mu
 from chenxing.sampling.params import SamplingParams
@@ -30,6 +31,8 @@ class Sampler:
     token_text  the bytes of a token, for dry's breakers; needed where dry is on
     eog_ids     tokens that end a generation, for ignore_eos and min_tokens
     prompt      the tokens before the answer, which penalties and dry look back on
+    constraint  the grammar that the answer follows; the sampler moves it on. Where it permits nothing but the end,
+                ignore_eos and min_tokens give way
 
     Raises UsageError for a logit_bias outside of the vocabulary.
     """
@@ -42,9 +45,11 @@ class Sampler:
         token_text: Callable[[int], bytes] | None = None,
         eog_ids: Iterable[int] = (),
         prompt: Sequence[int] = (),
+        constraint: Constraint | None = None,
     ) -> None:
         self.params, self.n_vocab = params, n_vocab
         self.seed = actual_seed(params.seed)
+        self.constraint = constraint
         self._history = History(prompt)
         self._mu = 2 * params.mirostat_tau
         self._latest: tuple[np.ndarray, np.ndarray] | None = None  # what mirostat's next accept() learns from
@@ -59,7 +64,10 @@ class Sampler:
         return self._history.n_generated
 
     def accept(self, token_id: int) -> None:
-        """Appends the token to the answer: one that sample() chose, or any other one that was decided on."""
+        """Appends the token to the answer: one that sample() chose, or any other one that was decided on.
+
+        Raises GrammarError for one that the constraint forbids.
+        """
         assert 0 <= token_id < self.n_vocab, f"token {token_id} is not in the vocabulary of {self.n_vocab}"
         if self.params.mirostat and self._latest is not None:
             ids, shares = self._latest
@@ -68,12 +76,16 @@ class Sampler:
                 p = self.params
                 self._mu = next_mu(self._mu, p.mirostat_tau, p.mirostat_eta, share / float(shares.sum()))
             self._latest = None
+        if self.constraint:
+            self.constraint.accept(token_id)
+            self.constraint.prepare()  # while the model computes the next logits
         self._history.append(token_id)
 
     def sample(self, logits: np.ndarray) -> int:
         """The token for the next position.  logits  f32[n_vocab], read only.
 
-        Raises UsageError if logit_bias leaves no token, ChenxingError if the logits are not numbers.
+        Raises UsageError if logit_bias leaves no token, GrammarError if the grammar has become too expensive to
+        follow, ChenxingError if the logits are not numbers.
         """
         candidates = self._after_chain(logits)
         if self._greedy:
@@ -94,14 +106,24 @@ class Sampler:
 
     def _after_chain(self, logits: np.ndarray) -> Candidates:
         assert logits.shape == (self.n_vocab,) and logits.dtype == np.float32, f"{logits.dtype}{logits.shape}"
-        candidates = logit_bias(all_tokens(logits), *self._bias)
-        if self.n_generated < self.params.min_tokens:
-            candidates = logit_bias(candidates, self._eog, np.full(self._eog.size, -np.inf, dtype=np.float32))
+        candidates = self._permitted(logits)
         if not math.isfinite(candidates.logits.max()):
             raise _nothing_to_choose(logits)
         for step in self._steps:
             candidates = step(candidates)
         return candidates.likeliest() if self._greedy else candidates
+
+    def _permitted(self, logits: np.ndarray) -> Candidates:
+        """All tokens, those banned that grammar, logit_bias, ignore_eos and min_tokens forbid."""
+        if self.constraint:
+            logits = logits.copy()
+            self.constraint.apply(logits)
+            if self.constraint.is_finished:
+                return all_tokens(logits)
+        candidates = logit_bias(all_tokens(logits), *self._bias)
+        if self.n_generated < self.params.min_tokens:
+            candidates = logit_bias(candidates, self._eog, np.full(self._eog.size, -np.inf, dtype=np.float32))
+        return candidates
 
     def _chain_steps(self, token_text: Callable[[int], bytes] | None) -> list[Step]:
         return build_chain(self.params, self._history, token_text, lambda: uniform(self.seed, _XTC, self.n_generated))
@@ -133,5 +155,7 @@ def _bias_arrays(params: SamplingParams, n_vocab: int, eog: np.ndarray) -> tuple
 def _nothing_to_choose(logits: np.ndarray) -> ChenxingError:
     top = float(logits.max())
     if math.isfinite(top):
-        return UsageError("logit_bias, ignore_eos, min_tokens: expected a token that may be chosen, found none")
+        return UsageError(
+            "grammar, logit_bias, ignore_eos, min_tokens: expected a token that may be chosen, found none"
+        )
     return ChenxingError(f"logits: expected finite numbers, found {top}; the model file may be damaged")
