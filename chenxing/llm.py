@@ -160,7 +160,7 @@ class LLM:
         ids = self.prompt_ids(prompt, raw=raw, **template_kwargs)
         self._engine.check_fits(ids)
         form = {"response_format": response_format, "json_schema": json_schema, "grammar": grammar, "regex": regex}
-        given = {name: value for name, value in form.items() if value is not None}
+        given: dict[str, Any] = {name: value for name, value in form.items() if value is not None}
         constraint = self.grammars.any_of(**given, after=grammar_after) if given else None
         sampler = Sampler(
             params or self.sampling_defaults,

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from chenxing.errors import GrammarError
+from chenxing.sampling.limits import checked_text
 
 _LAST = 0x10FFFF
 _MOST_REPEATS = 2000  # llama.cpp's own limit
@@ -14,6 +15,7 @@ _MOST_NESTED = 100
 
 _ESCAPES = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "[": "[", "]": "]"}
 _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+_HEX = re.compile(r"[0-9A-Fa-f]+")
 _NAME = re.compile(r"[A-Za-z0-9-]+")
 _SPACE = re.compile(r"(?:[ \t]|#[^\r\n]*)*")
 _SPACE_AND_LINES = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
@@ -56,8 +58,8 @@ Rules = dict[str, Node]
 
 
 def parse_gbnf(text: str) -> Rules:
-    """The rules of a grammar, among them `root`; all that are referred to exist. Raises GrammarError with line:column."""
-    return _Parser(text).rules()
+    """The rules of a grammar: `root`, and all that are referred to. Raises GrammarError with line:column."""
+    return _Parser(checked_text("grammar", text)).rules()
 
 
 class _Parser:
@@ -209,7 +211,7 @@ class _Parser:
         if kind in _HEX_DIGITS:
             digits = self._text[self._at : self._at + _HEX_DIGITS[kind]]
             self._at += _HEX_DIGITS[kind]
-            if re.fullmatch(r"[0-9A-Fa-f]{%d}" % _HEX_DIGITS[kind], digits) and int(digits, 16) <= _LAST:
+            if _HEX.fullmatch(digits) and len(digits) == _HEX_DIGITS[kind] and int(digits, 16) <= _LAST:
                 return int(digits, 16)
         elif kind in _ESCAPES:
             return ord(_ESCAPES[kind])

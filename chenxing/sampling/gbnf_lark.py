@@ -114,7 +114,7 @@ class _Lark:
                 return f"({' '.join(map(self.of, items))})" if items else '""'
             case Choice(options):
                 return f"({' | '.join(map(self.of, options))})"
-            case Repeat(item, least, most):
+            case Repeat(_, least, most):
                 return f"({self._turn(node)}){_times(least, most)}"
             case Reference(name):
                 return self.names[name]

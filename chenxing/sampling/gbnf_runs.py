@@ -1,4 +1,4 @@
-"""Which character classes of a recursive grammar may be read as runs, [^"]+ in one lexeme, without changing its language.
+"""Which character classes of a recursive grammar may be read as runs, [^"]+ in one lexeme, with the same language.
 
 A lexer always takes the longest lexeme. So a run of the class C in (C | ...)* is right if wherever it may stand
 

@@ -5,20 +5,17 @@ Whatever is not supported is an error that names the part; nothing is ignored in
 
 from collections.abc import Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chenxing.errors import GrammarError, UsageError
 from chenxing.sampling.constraint import Constraint
 from chenxing.sampling.gbnf import parse_gbnf
 from chenxing.sampling.gbnf_lark import to_grammar
 from chenxing.sampling.json_schema import JsonSchema, compile_schema
+from chenxing.sampling.limits import checked_text, parser_limits
 from chenxing.sampling.masks import MaskTable
 from chenxing.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    from llguidance import LLMatcher, LLParserLimits
-
-_MOST_CHARACTERS = 1_000_000  # of a grammar or expression; reading one of this size takes about a second
 _ANY_OBJECT = {"type": "object"}
 
 
@@ -60,9 +57,7 @@ class Grammars:
 
     def json_schema(self, schema: JsonSchema | str, after: str = "") -> Constraint:
         """A JSON text that the schema (draft 2020-12) validates. Properties come in the schema's order."""
-        if isinstance(schema, str):
-            _check_size("json_schema", schema)
-        return self._constraint(compile_schema(schema, _limits()), "json_schema", after)
+        return self._constraint(compile_schema(schema), "json_schema", after)
 
     def json_object(self, after: str = "") -> Constraint:
         """Any JSON object."""
@@ -72,15 +67,13 @@ class Grammars:
         """A text that the whole expression matches, in the syntax of Rust's regex crate, without look-around."""
         from llguidance import LLMatcher
 
-        _check_size("regex", expression)
-        grammar = LLMatcher.grammar_from_regex(expression)
-        if error := LLMatcher.validate_grammar(grammar, limits=_limits()):
+        grammar = LLMatcher.grammar_from_regex(checked_text("regex", expression))
+        if error := LLMatcher.validate_grammar(grammar, limits=parser_limits()):
             raise GrammarError(f"regex {expression!r}: {_reason_of_regex(error)}")
         return self._constraint(grammar, "regex", after)
 
     def gbnf(self, text: str, after: str = "") -> Constraint:
         """A text that llama.cpp's grammar generates from its rule `root`."""
-        _check_size("grammar", text)
         return self._constraint(to_grammar(parse_gbnf(text)), "grammar", after)
 
     def response_format(self, value: Any, after: str = "") -> Constraint | None:
@@ -108,7 +101,7 @@ class Grammars:
         from llguidance import LLMatcher
 
         table = self._mask_table()
-        matcher: LLMatcher = LLMatcher(table.ll_tokenizer, grammar, log_level=0, limits=_limits())
+        matcher = LLMatcher(table.ll_tokenizer, grammar, log_level=0, limits=parser_limits())
         if matcher.is_error():
             raise GrammarError(f"{name}: {matcher.get_error().strip().splitlines()[0]}")
         return Constraint(matcher, table, after)
@@ -120,20 +113,6 @@ class Grammars:
                 assert table.ll_tokenizer.vocab_size == self._tokenizer.n_vocab
                 self._table = table
             return self._table
-
-
-def _limits() -> "LLParserLimits":
-    """Bounds on work: at most about 0.5 s to begin and 20 ms a token, whatever the grammar. Errors show no grammar."""
-    from llguidance import LLParserLimits
-
-    return LLParserLimits(verbose_errors=False)
-
-
-def _check_size(name: str, text: str) -> None:
-    if not isinstance(text, str):
-        raise GrammarError(f"{name}: expected a text, found {text!r:.200}")
-    if len(text) > _MOST_CHARACTERS:
-        raise GrammarError(f"{name}: expected at most {_MOST_CHARACTERS} characters, found {len(text)}")
 
 
 def _reason_of_regex(error: str) -> str:

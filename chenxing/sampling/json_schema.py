@@ -6,19 +6,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from chenxing.errors import GrammarError
+from chenxing.sampling.limits import checked_text, parser_limits
 
 if TYPE_CHECKING:
-    from llguidance import LLParserLimits
+    from llguidance._lib import JsonCompileOptions
 
 JsonSchema = dict[str, Any] | bool
 
-_MOST_CHARACTERS = 1_000_000
 _MOST_SEARCHED = 500  # subschemas that are looked at for the reason of an error
 
 # as llama.cpp's: a space, or a line's indentation; a model that is allowed more may fall into endless white space
 _WHITE_SPACE = r" |\n{1,2}[ \t]{0,20}"
 
-_OPTIONS = {
+_OPTIONS: "JsonCompileOptions" = {
     "whitespace_pattern": _WHITE_SPACE,
     "item_separator": ",",
     "key_separator": ":",
@@ -34,13 +34,13 @@ _SINGLE = (
 )
 
 
-def compile_schema(schema: JsonSchema | str, limits: "LLParserLimits") -> str:
+def compile_schema(schema: JsonSchema | str) -> str:
     """llguidance's grammar for a schema, as an object or as its JSON text. Raises GrammarError."""
     from llguidance import LLMatcher
 
     value = _parsed(schema)
-    if error := _error(value, limits):
-        pointer, reason = _origin(value, error, limits)
+    if error := _error(value):
+        pointer, reason = _origin(value, error)
         raise GrammarError(f"json_schema: at {pointer}: {reason}")
     return str(LLMatcher.grammar_from_json_schema(json.dumps(value), overrides=_OPTIONS))
 
@@ -49,27 +49,25 @@ def _parsed(schema: JsonSchema | str) -> JsonSchema:
     """The schema as an object. What was no text is read back from one, so that there is nothing but JSON in it."""
     try:
         text = schema if isinstance(schema, str) else json.dumps(schema, allow_nan=False)
-        if len(text) > _MOST_CHARACTERS:
-            raise GrammarError(f"json_schema: expected at most {_MOST_CHARACTERS} characters, found {len(text)}")
-        value = json.loads(text)
+        value = json.loads(checked_text("json_schema", text))
     except (TypeError, ValueError, RecursionError) as error:
-        raise GrammarError(f"json_schema: expected JSON, found {error}") from None
+        raise GrammarError(f"json_schema: expected JSON, found none: {error}") from None
     if not isinstance(value, dict | bool):
         raise GrammarError(f"json_schema: expected an object, found {value!r:.200}")
     return value
 
 
-def _error(schema: JsonSchema, limits: "LLParserLimits") -> str:
+def _error(schema: JsonSchema) -> str:
     from llguidance import LLMatcher
 
     try:
         grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_OPTIONS)
     except ValueError as error:
         return str(error)
-    return str(LLMatcher.validate_grammar(grammar, limits=limits))
+    return str(LLMatcher.validate_grammar(grammar, limits=parser_limits()))
 
 
-def _origin(root: JsonSchema, error: str, limits: "LLParserLimits") -> tuple[str, str]:
+def _origin(root: JsonSchema, error: str) -> tuple[str, str]:
     """The JSON pointer of the smallest part that is wrong by itself, and what is wrong with it.
 
     A part is tried where it stands: the whole schema becomes a definition, of which only the part is asked for. Parts
@@ -80,7 +78,7 @@ def _origin(root: JsonSchema, error: str, limits: "LLParserLimits") -> tuple[str
     if isinstance(root, dict):
         base = {"$defs": {"root": _moved({key: value for key, value in root.items() if key != "$id"})}}
         for pointer, _ in parts:
-            if pointer and _reason(_error(base | {"$ref": f"#/$defs/root{pointer}"}, limits)) == reason:
+            if pointer and _reason(_error(base | {"$ref": f"#/$defs/root{pointer}"})) == reason:
                 return pointer, reason
     return "its root", reason
 

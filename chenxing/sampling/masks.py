@@ -2,7 +2,7 @@
 
 from collections.abc import Set
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class MaskTable:
         from llguidance import LLTokenizer
 
         spelling = _Spelling(self._tokenizer, self._never_text())
-        return LLTokenizer(spelling, n_vocab=self._tokenizer.n_vocab, eos_token=spelling.eos_token_id)
+        return LLTokenizer(cast(Any, spelling), n_vocab=self._tokenizer.n_vocab, eos_token=spelling.eos_token_id)
 
     def token_bytes(self, token_id: int) -> bytes:
         return self._tokenizer.token_bytes(token_id)
