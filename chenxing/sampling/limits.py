@@ -11,7 +11,7 @@ _MOST_CHARACTERS = 1_000_000
 
 
 def parser_limits() -> "LLParserLimits":
-    """llguidance's own: about half a second to begin and 20 ms a token at most. Its errors show no part of a grammar."""
+    """llguidance's own: half a second to begin and 20 ms a token at most. Its errors show no part of a grammar."""
     from llguidance import LLParserLimits
 
     return LLParserLimits(verbose_errors=False)

@@ -155,5 +155,6 @@ def _bias_arrays(params: SamplingParams, n_vocab: int, eog: np.ndarray) -> tuple
 def _nothing_to_choose(logits: np.ndarray) -> ChenxingError:
     top = float(logits.max())
     if math.isfinite(top):
-        return UsageError("grammar, logit_bias, ignore_eos, min_tokens: expected a token that may be chosen")
+        given = "grammar, logit_bias, ignore_eos, min_tokens"
+        return UsageError(f"{given}: expected a token that may be chosen, found none")
     return ChenxingError(f"logits: expected finite numbers, found {top}; the model file may be damaged")
