@@ -134,6 +134,7 @@ class LLM:
         params: SamplingParams | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
+        stop_token_ids: Sequence[int] = (),
         raw: bool = False,
         on_prefill: Callable[[int, int], None] | None = None,
         response_format: dict[str, Any] | None = None,
@@ -147,7 +148,7 @@ class LLM:
 
         prompt       a user's message, or a list of messages; raw text if `raw` or if the model has no template
         max_tokens   at most; None: until the model ends or the context is full
-        stop         strings that end the answer and are not part of it
+        stop         strings that end the answer and are not part of it; stop_token_ids are tokens that do
         on_prefill   called with tokens done and tokens of the prompt
         response_format, json_schema, grammar, regex   one of them: what the answer must be, see Grammars; `grammar` is
                      llama.cpp's GBNF. grammar_after is the text from which on it must, such as "</think>"
@@ -167,6 +168,7 @@ class LLM:
             self.n_vocab,
             token_text=self.tokenizer.token_bytes,
             eog_ids=self.tokenizer.eog_ids,
+            stop_ids=stop_token_ids,
             prompt=ids,
             constraint=constraint,
         )

@@ -111,7 +111,7 @@ class Generation(Iterator[str]):
             if self._cancelled:
                 self.finish_reason = "cancelled"
                 return
-            if token in self._tokenizer.eog_ids:
+            if self._sampler.ends(token):
                 self.finish_reason = "stop"
                 return
             self._sampler.accept(token)

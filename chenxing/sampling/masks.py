@@ -1,4 +1,4 @@
-"""A vocabulary as llguidance wants it, and its masks as numpy has them."""
+"""A vocabulary as llguidance wants it, and its masks as numbers to add to logits."""
 
 from collections.abc import Set
 from functools import cached_property
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from chenxing.tokenizer import Tokenizer
 
 
+_PENALTIES = np.array([-np.inf, 0], dtype=np.float32)
+
+
 class MaskTable:
     """The tokens of one model. Immutable, so it is shared by all constraints.
 
@@ -30,8 +33,8 @@ class MaskTable:
         self._tokenizer, self.n_vocab = tokenizer, n_vocab
         self.eog_set = frozenset(tokenizer.eog_ids)
         self.eog_ids = np.array(sorted(self.eog_set), dtype=np.int64)
-        self.all_but_eog = np.ones(n_vocab, dtype=bool)
-        self.all_but_eog[self.eog_ids] = False
+        self.only_the_end = np.full(n_vocab, -np.inf, dtype=np.float32)
+        self.only_the_end[self.eog_ids] = 0
 
     @cached_property
     def thread(self) -> "Executor":
@@ -55,18 +58,20 @@ class MaskTable:
         """Tokens whose bytes, one behind the other, are the text."""
         return list(self.ll_tokenizer.tokenize_bytes(text))
 
-    def forbidden(self, matcher: "LLMatcher") -> np.ndarray:
-        """bool[n_vocab], true for tokens that the matcher does not permit next; the end is permitted where it may be.
+    def penalty(self, matcher: "LLMatcher") -> np.ndarray:
+        """f32[n_vocab], to add to logits: -inf for what the matcher does not permit next, else 0.
+
+        Tokens that end the generation are permitted where the text may end.
 
         llguidance works without the GIL. Its errors are left in the matcher.
         """
         bits = np.zeros(-(-self.n_vocab // 32), dtype=np.uint32)
         words = bits[: -(-self._tokenizer.n_vocab // 32)]
         matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
-        mask = np.unpackbits((~bits).view(np.uint8), count=self.n_vocab, bitorder="little").view(bool)
-        mask[self._unspellable] = True
-        mask[self.eog_ids] = not matcher.is_accepting()
-        return mask
+        permitted = np.unpackbits(bits.view(np.uint8), count=self.n_vocab, bitorder="little")
+        permitted[self._unspellable] = 0
+        permitted[self.eog_ids] = matcher.is_accepting()
+        return _PENALTIES[permitted]
 
     @cached_property
     def _unspellable(self) -> np.ndarray:

@@ -29,12 +29,13 @@ class Sampler:
     params      as given; the attribute `seed` is the one really used, also where params.seed asks for a random one
     n_vocab     length of every row of logits
     token_text  the bytes of a token, for dry's breakers; needed where dry is on
-    eog_ids     tokens that end a generation, for ignore_eos and min_tokens
+    eog_ids     tokens that end a generation; ignore_eos and min_tokens ban them
+    stop_ids    further tokens that end this one; min_tokens bans them too
     prompt      the tokens before the answer, which penalties and dry look back on
     constraint  the grammar that the answer follows; the sampler moves it on. Where it permits nothing but the end,
                 ignore_eos and min_tokens give way
 
-    Raises UsageError for a logit_bias outside of the vocabulary.
+    Raises UsageError for a logit_bias or stop_ids outside of the vocabulary.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Sampler:
         *,
         token_text: Callable[[int], bytes] | None = None,
         eog_ids: Iterable[int] = (),
+        stop_ids: Iterable[int] = (),
         prompt: Sequence[int] = (),
         constraint: Constraint | None = None,
     ) -> None:
@@ -53,8 +55,11 @@ class Sampler:
         self._history = History(prompt)
         self._mu = 2 * params.mirostat_tau
         self._latest: tuple[np.ndarray, np.ndarray] | None = None  # what mirostat's next accept() learns from
-        self._eog = np.array(sorted(set(eog_ids)), dtype=np.int64)
-        self._bias = _bias_arrays(params, n_vocab, self._eog)
+        eog_ids = frozenset(eog_ids)
+        eog = np.array(sorted(eog_ids), dtype=np.int64)
+        self._ends = frozenset(eog_ids) | _checked_ids("stop_token_ids", stop_ids, n_vocab)
+        self._early_ends = np.array(sorted(self._ends), dtype=np.int64)
+        self._bias = _bias_arrays(params, n_vocab, eog)
         self._greedy = is_greedy(params)
         self._steps = self._mirostat_steps() if params.mirostat else self._chain_steps(token_text)
 
@@ -62,6 +67,10 @@ class Sampler:
     def n_generated(self) -> int:
         """Number of accepted tokens."""
         return self._history.n_generated
+
+    def ends(self, token_id: int) -> bool:
+        """Whether the token ends the answer and is no part of it."""
+        return token_id in self._ends
 
     def accept(self, token_id: int) -> None:
         """Appends the token to the answer: one that sample() chose, or any other one that was decided on.
@@ -122,7 +131,8 @@ class Sampler:
                 return all_tokens(logits)
         candidates = logit_bias(all_tokens(logits), *self._bias)
         if self.n_generated < self.params.min_tokens:
-            candidates = logit_bias(candidates, self._eog, np.full(self._eog.size, -np.inf, dtype=np.float32))
+            bans = np.full(self._early_ends.size, -np.inf, dtype=np.float32)
+            candidates = logit_bias(candidates, self._early_ends, bans)
         return candidates
 
     def _chain_steps(self, token_text: Callable[[int], bytes] | None) -> list[Step]:
@@ -150,6 +160,14 @@ def _bias_arrays(params: SamplingParams, n_vocab: int, eog: np.ndarray) -> tuple
         if token >= n_vocab:
             raise UsageError(f"logit_bias: expected token ids from 0 to {n_vocab - 1}, found {token}")
     return np.array(list(biases), dtype=np.int64), np.array(list(biases.values()), dtype=np.float32)
+
+
+def _checked_ids(name: str, ids: Iterable[int], n_vocab: int) -> frozenset[int]:
+    given = list(ids)
+    for token in given:
+        if not isinstance(token, int) or isinstance(token, bool) or not 0 <= token < n_vocab:
+            raise UsageError(f"{name}: expected token ids from 0 to {n_vocab - 1}, found {token!r}")
+    return frozenset(given)
 
 
 def _nothing_to_choose(logits: np.ndarray) -> ChenxingError:

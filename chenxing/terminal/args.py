@@ -26,7 +26,7 @@ examples:
 """
 
 # names of LLM.stream
-_TAKEN = {"self", "messages", "prompt", "params", "max_tokens", "stop", "raw", "on_prefill"}
+_TAKEN = {"self", "messages", "prompt", "params", "max_tokens", "stop", "stop_token_ids", "raw", "on_prefill"}
 _TAKEN |= {"response_format", "json_schema", "grammar", "regex", "grammar_after"}
 
 
