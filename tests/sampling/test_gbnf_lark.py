@@ -1,11 +1,12 @@
 import itertools
 import random
+from typing import Any
 
 import pytest
 from gbnf_naive import generates
 
 from chenxing.errors import GrammarError
-from chenxing.sampling.gbnf import Rules, parse_gbnf
+from chenxing.sampling.gbnf import parse_gbnf
 from chenxing.sampling.gbnf_lark import to_grammar
 
 llguidance = pytest.importorskip("llguidance")
@@ -15,9 +16,11 @@ class Bytes:
     """A vocabulary of the 256 bytes, and an end."""
 
     is_tokenizer_wrapper = True
-    tokens = [bytes([byte]) for byte in range(256)] + [b"<end>"]
-    special_token_ids = [256]
     eos_token_id, bos_token_id = 256, None
+
+    def __init__(self) -> None:
+        self.tokens = [*(bytes([byte]) for byte in range(256)), b"<end>"]
+        self.special_token_ids = [256]
 
     def __call__(self, text: bytes) -> list[int]:
         return list(text)
@@ -26,38 +29,41 @@ class Bytes:
 VOCABULARY = llguidance.LLTokenizer(Bytes())
 
 
-def accepts(grammar: str, text: str) -> bool:
-    matcher = llguidance.LLMatcher(VOCABULARY, grammar, log_level=0)
+def matcher_of(text: str) -> Any:
+    matcher = llguidance.LLMatcher(VOCABULARY, to_grammar(parse_gbnf(text)), log_level=0)
     assert not matcher.is_error(), matcher.get_error()
+    return matcher
+
+
+def accepts(matcher: Any, text: str) -> bool:
+    twin = matcher.deep_copy()
     tokens = list(text.encode())
-    return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
+    return twin.try_consume_tokens(tokens) == len(tokens) and twin.is_accepting()
 
 
 def assert_same_language(text: str, alphabet: str, longest: int) -> None:
-    rules = parse_gbnf(text)
-    grammar = to_grammar(rules)
+    rules, matcher = parse_gbnf(text), matcher_of(text)
     for n in range(longest + 1):
         for letters in itertools.product(alphabet, repeat=n):
             word = "".join(letters)
-            assert accepts(grammar, word) == generates(rules, word), (text, word)
+            assert accepts(matcher, word) == generates(rules, word), (text, word)
 
 
-TRICKY = [
-    'root ::= [ab]* "a" | "(" root ")"',  # a run would swallow the last a
-    'root ::= ([ab]+){2} | "(" root ")"',  # one run would swallow both
-    'root ::= [ab]+ root "." | ";"',  # each run needs its own dot
-    'root ::= word | "if" | "(" root ")"\nword ::= [a-z]* "."',
-    'root ::= ([ab] | "(" root ")")* ";"?',
-    'root ::= "x" ([^x] | "." root)* "x" | ""',
-    'root ::= ([a-c]* ",")* [b-d]* | "(" root ")"',
-    'root ::= a*\na ::= [ab]* b?\nb ::= "(" a ")"',
-    'root ::= [é-ü]* "e" root | "."',
-]
-
-
-@pytest.mark.parametrize("text", TRICKY)
-def test_lexemes_do_not_change_the_language(text: str) -> None:
-    assert_same_language(text, "".join(sorted({*text} & {*"abcdifx().,;eéü"}))[:5] or "ab", 5)
+@pytest.mark.parametrize(
+    ("text", "alphabet"),
+    [
+        ('root ::= [ab]* "a" | "(" root ")"', "ab("),  # a run would swallow the last a
+        ('root ::= ([ab]+){2} | "(" root ")"', "ab("),  # one run would swallow both
+        ('root ::= [ab]+ root "." | ";"', "a.;"),  # each run needs its own dot
+        ('root ::= word | "ab" | "(" root ")"\nword ::= [a-z]* "."', "ab."),
+        ('root ::= ([ab] | "(" root ")")* ";"?', "a();"),
+        ('root ::= "x" ([^x] | "." root)* "x" | ""', "xa."),
+        ('root ::= ([a-c]* ",")* [b-d]* | "(" root ")"', "abd,"),
+        ('root ::= [é-ü]* "e" root | "."', "ée."),
+    ],
+)
+def test_lexemes_do_not_change_the_language(text: str, alphabet: str) -> None:
+    assert_same_language(text, alphabet, 4)
 
 
 def random_grammar(rng: random.Random) -> str:
@@ -69,18 +75,18 @@ def random_grammar(rng: random.Random) -> str:
             return rng.choice(["[ab]*", "[bc]+", '"a"?', "[abc]*", "[ab]{1,2}"])
         if kind == 3:
             return f"({choice(depth - 1)}){rng.choice(['*', '+', '?', '', '{2}'])}"
-        return f'"c" {rng.choice(["root", "r1"])} "c"' if kind == 4 else f"[ab] {rng.choice(['root', 'r1'])}"
+        return f'"c" {rng.choice(["root", "other"])} "c"' if kind == 4 else f"[ab] {rng.choice(['root', 'other'])}"
 
     def choice(depth: int) -> str:
-        options = [" ".join(item(depth) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 3))]
+        options = [" ".join(item(depth) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 2))]
         return " | ".join(options)
 
-    return f'root ::= {choice(2)} | "c" r1\nr1 ::= {choice(1)} | "b" | "a" root "a"'
+    return f'root ::= {choice(2)} | "c" other\nother ::= {choice(1)} | "b" | "a" root "a"'
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_random_recursive_grammars(seed: int) -> None:
-    assert_same_language(random_grammar(random.Random(seed)), "abc", 5)
+    assert_same_language(random_grammar(random.Random(seed)), "abc", 4)
 
 
 @pytest.mark.parametrize(
@@ -90,11 +96,11 @@ def test_without_recursion_it_is_one_expression(text: str) -> None:
     assert_same_language(text, "abd-", 4)
 
 
-def test_any_character_is_also_a_line_feed_or_one_of_four_bytes() -> None:
-    for text in ("root ::= .", 'root ::= . | "(" root ")"'):
-        grammar = to_grammar(parse_gbnf(text))
-        assert all(accepts(grammar, c) for c in ("\n", "é", "星", "\U0001f600"))
-        assert not accepts(grammar, "ab")
+@pytest.mark.parametrize("text", ["root ::= .", 'root ::= . | "(" root ")"'])
+def test_any_character_is_also_a_line_feed_or_one_of_four_bytes(text: str) -> None:
+    matcher = matcher_of(text)
+    assert all(accepts(matcher, c) for c in ("\n", "é", "星", "\U0001f600"))
+    assert not accepts(matcher, "ab")
 
 
 def test_rules_that_grow_exponentially_stay_small() -> None:
@@ -111,7 +117,6 @@ def test_a_chain_of_thousands_of_rules_is_an_error() -> None:
 
 def test_the_inside_of_a_string_is_a_run() -> None:
     """Else each of its characters would be parsed by itself, a thousand times slower."""
-    rules: Rules = parse_gbnf(
-        r'root ::= "[" (text ("," text)*)? "]" | root "!"' "\n" r'text ::= "\"" ([^"\\] | "\\" ["\\n])* "\""'
-    )
-    assert r"[\\x{0}-\\x{21}\\x{23}-\\x{5B}\\x{5D}-\\x{10FFFF}]+/" in to_grammar(rules)
+    text = r'text ::= "\"" ([^"\\] | "\\" ["\\n])* "\""'
+    grammar = to_grammar(parse_gbnf(f'root ::= "[" (text ("," text)*)? "]" | root "!"\n{text}'))
+    assert grammar.count("]+/") == 1
