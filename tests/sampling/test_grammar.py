@@ -140,7 +140,7 @@ def test_arithmetic(grammars: Grammars, tokenizer: Tokenizer) -> None:
     ],
 )
 def test_an_expression_that_is_not_supported(expression: str, complaint: str, grammars: Grammars) -> None:
-    with pytest.raises(GrammarError, match="^regex") as error:
+    with pytest.raises(GrammarError, match=r"^regex") as error:
         grammars.regex(expression)
     assert complaint in str(error.value)
 
@@ -149,7 +149,7 @@ def test_an_expression_that_is_not_supported(expression: str, complaint: str, gr
     "value", [None, "json", {}, {"type": "xml"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {}}]
 )
 def test_response_formats_that_cannot_be_meant(value: Any, grammars: Grammars) -> None:
-    with pytest.raises(UsageError, match="^response_format: expected"):
+    with pytest.raises(UsageError, match=r"^response_format: expected"):
         grammars.response_format(value)
 
 
