@@ -1,9 +1,9 @@
 """Tool calls: checked requests, prompts, grammars, and answers read as they come.
 
-    request = tool_request(tools, tool_choice, parallel_tool_calls)
-    prompt = ToolCalling(template).render(messages, request)
-    prompt.grammar                    the Lark grammar that the answer must follow
-    parser = prompt.parser(rng)       events out of pieces of the answer's text
+request = tool_request(tools, tool_choice, parallel_tool_calls)
+prompt = ToolCalling(template).render(messages, request)
+prompt.grammar                    the Lark grammar that the answer must follow
+parser = prompt.parser(rng)       events out of pieces of the answer's text
 """
 
 from chenxing.chat.tools.calling import ToolCalling, ToolPrompt

@@ -120,6 +120,6 @@ def test_reasoning_is_seen_in_the_prompt():
     opened = ChatTemplate(template("qwen3").source + "{{ '<think>\\n' }}", bos="", eos="")
     assert ToolCalling(opened).render(HI, REQUEST).reasoning is Reasoning.OPEN
     said_by_user = [{"role": "user", "content": "<think>"}]
-    assert ToolCalling(ChatTemplate("{{ messages[0].content }}", bos="", eos="")).render(said_by_user, None).reasoning is (
-        Reasoning.NONE
-    )
+    assert ToolCalling(ChatTemplate("{{ messages[0].content }}", bos="", eos="")).render(
+        said_by_user, None
+    ).reasoning is (Reasoning.NONE)

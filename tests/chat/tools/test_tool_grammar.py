@@ -166,7 +166,10 @@ def test_listed_properties_are_all():
         {"properties": {"a": {}}, "required": ["a", "b"]},
         {"properties": {"a": {}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
         {"allOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]},
-        {"properties": {"a": {"$ref": "#/$defs/x", "properties": {"n": {}}}}, "$defs": {"x": {"properties": {"m": {}}}}},
+        {
+            "properties": {"a": {"$ref": "#/$defs/x", "properties": {"n": {}}}},
+            "$defs": {"x": {"properties": {"m": {}}}},
+        },
     ],
 )
 def test_other_objects_stay_as_they_are(parameters):

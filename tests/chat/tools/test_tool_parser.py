@@ -1,5 +1,7 @@
 """Answers: into content, reasoning and calls, the same however the text is cut."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -153,7 +155,7 @@ _TEXTS = st.lists(_FRAGMENTS, max_size=12).map("".join)
 @given(_TEXTS, st.sampled_from([*FORMS, None]), st.sampled_from(Reasoning), st.randoms(use_true_random=False))
 def test_cuts_change_nothing(text, form, reasoning, random):
     cuts = sorted({0, len(text), *(random.randint(0, len(text)) for _ in range(random.randint(0, 8)))})
-    pieces = [text[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    pieces = [text[a:b] for a, b in pairwise(cuts)]
     expected = whole(read([text], form=form, reasoning=reasoning))
     assert whole(read(pieces, form=form, reasoning=reasoning)) == expected
     assert whole(read(text, form=form, reasoning=reasoning)) == expected  # character by character
