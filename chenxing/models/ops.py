@@ -196,9 +196,12 @@ class Recorder:
         """x + the experts' weighted outputs, in place, in the order of their rank."""
         n_ff, n_pairs = mix.gate.n_out, self.step.n_batch * mix.n_used
         (scores,) = self.compute("router", self.linear(mix.x, mix.router))
-        arrays = [self._buffer(name, n_pairs * size) for name, size in (("chosen", 8), ("shares", 4), ("places", 8))]
         n_expert = mix.router.n_out
-        pairs = Pairs(n_expert, mix.n_used, *arrays, self._buffer("starts", (n_expert + 2) * 8))
+        chosen, shares, places = (
+            self._buffer(name, n_pairs * size) for name, size in (("chosen", 8), ("shares", 4), ("places", 8))
+        )
+        starts = self._buffer("starts", (n_expert + 2) * 8)
+        pairs = Pairs(n_expert, mix.n_used, chosen, shares, places, starts)
         self.program.add([pairs.route(scores, self._scratch(4 * _padded(n_expert, 16)))])
         self.program.add([pairs.group(self.step.counters_at)], when=L.MANY_ROWS)
 
