@@ -83,6 +83,7 @@ _FLOAT: list[Toy] = [
 LEGACY = (Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.IQ4_NL)
 SUPER = (Type.Q2_K, Type.Q3_K, Type.Q4_K, Type.Q5_K, Type.Q6_K, Type.IQ4_XS)
 Q4_K_M = {"attn_v": Type.Q6_K, "ffn_down": Type.Q6_K, "token_embd": Type.Q6_K, "output.": Type.Q6_K}
+MIXED_EXPERTS = {"ffn_up_exps": Type.Q8_0, "ffn_down_exps": Type.Q6_K}  # their input is wanted in two forms
 NARROW_MIX = {"attn_v": Type.Q8_0, "ffn_down": Type.Q4_1, "token_embd": Type.Q8_0, "attn_output": Type.Q5_1}
 
 _VARIANTS: dict[str, dict[str, Any]] = {
@@ -102,6 +103,7 @@ _QUANTISED: list[Toy] = [
     *(Toy(f"llama-{t.name}", "llama", WIDE, {}, ggml_type=t) for t in SUPER),
     Toy("llama-Q4_K_M", "llama", WIDE, {}, ggml_type=Type.Q4_K, mixed=Q4_K_M, tied=True),
     Toy("llama-narrow-mix", "llama", SHAPE, {}, ggml_type=Type.Q5_0, mixed=NARROW_MIX, tied=True),
+    Toy("llama-mixed-experts", "llama", WIDE_EXPERTS, {}, ggml_type=Type.Q4_K, mixed=MIXED_EXPERTS),
     *(
         Toy(f"{arch}-{t.name}", arch, ggml_type=t, **{"shape": WIDE, **options})
         for arch, options in _VARIANTS.items()
