@@ -60,9 +60,6 @@ class Constraint:
         Tokens that end the generation are permitted where the answer may end. Raises GrammarError if the grammar has
         become too expensive to follow.
         """
-        if self._waiting:
-            logits[self._table.eog_ids] = -np.inf
-            return
         np.add(logits, self._penalty(), out=logits)  # a fifth of the time that writing through a mask takes
 
     def accept(self, token_id: int) -> None:
@@ -112,6 +109,8 @@ class Constraint:
             raise GrammarError(f"grammar: {shown!r}, which came with {self._after.decode()!r}, is no beginning of it")
 
     def _penalty(self) -> np.ndarray:
+        if self._waiting:
+            return self._table.not_the_end
         self.prepare()
         if self._mask is None:  # ended
             return self._table.only_the_end

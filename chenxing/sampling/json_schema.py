@@ -45,19 +45,21 @@ def compile_schema(schema: JsonSchema | str) -> str:
     return str(LLMatcher.grammar_from_json_schema(json.dumps(value), overrides=_OPTIONS))
 
 
-def _parsed(schema: JsonSchema | str) -> JsonSchema:
+def _parsed(schema: JsonSchema | str) -> dict[str, Any]:
     """The schema as an object. What was no text is read back from one, so that there is nothing but JSON in it."""
     try:
         text = schema if isinstance(schema, str) else json.dumps(schema, allow_nan=False)
         value = json.loads(checked_text("json_schema", text))
     except (TypeError, ValueError, RecursionError) as error:
         raise GrammarError(f"json_schema: expected JSON, found none: {error}") from None
-    if not isinstance(value, dict | bool):
+    if value is True:
+        return {}
+    if not isinstance(value, dict):
         raise GrammarError(f"json_schema: expected an object, found {value!r:.200}")
     return value
 
 
-def _error(schema: JsonSchema) -> str:
+def _error(schema: dict[str, Any]) -> str:
     from llguidance import LLMatcher
 
     try:
@@ -67,7 +69,7 @@ def _error(schema: JsonSchema) -> str:
     return str(LLMatcher.validate_grammar(grammar, limits=parser_limits()))
 
 
-def _origin(root: JsonSchema, error: str) -> tuple[str, str]:
+def _origin(root: dict[str, Any], error: str) -> tuple[str, str]:
     """The JSON pointer of the smallest part that is wrong by itself, and what is wrong with it.
 
     A part is tried where it stands: the whole schema becomes a definition, of which only the part is asked for. Parts
@@ -75,11 +77,10 @@ def _origin(root: JsonSchema, error: str) -> tuple[str, str]:
     """
     reason = _reason(error)
     parts = sorted(islice(_parts(root, ""), _MOST_SEARCHED), key=lambda part: part[1].keys() == {"$ref"})
-    if isinstance(root, dict):
-        base = {"$defs": {"root": _moved({key: value for key, value in root.items() if key != "$id"})}}
-        for pointer, _ in parts:
-            if pointer and _reason(_error(base | {"$ref": f"#/$defs/root{pointer}"})) == reason:
-                return pointer, reason
+    base = {"$defs": {"root": _moved({key: value for key, value in root.items() if key != "$id"})}}
+    for pointer, _ in parts:
+        if pointer and _reason(_error(base | {"$ref": f"#/$defs/root{pointer}"})) == reason:
+            return pointer, reason
     return "its root", reason
 
 

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from chenxing.errors import TokenizerError
-
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
@@ -24,6 +22,7 @@ class MaskTable:
 
     n_vocab   length of a row of logits, which may be more than the tokenizer has tokens
     eog_ids   i64[m], tokens that end a generation
+    only_the_end, not_the_end   f32[n_vocab], penalties as `penalty` gives them
 
     Special tokens are no text: no grammar permits them, whatever their spelling.
     """
@@ -35,6 +34,8 @@ class MaskTable:
         self.eog_ids = np.array(sorted(self.eog_set), dtype=np.int64)
         self.only_the_end = np.full(n_vocab, -np.inf, dtype=np.float32)
         self.only_the_end[self.eog_ids] = 0
+        self.not_the_end = np.zeros(n_vocab, dtype=np.float32)
+        self.not_the_end[self.eog_ids] = self.not_the_end[tokenizer.n_vocab :] = -np.inf
 
     @cached_property
     def thread(self) -> "Executor":
@@ -101,7 +102,10 @@ class _Spelling:
         self._longest = max(map(len, self._by_text), default=1)
 
     def __call__(self, text: bytes | str) -> list[int]:
-        """Tokens that spell the text to the byte: the tokenizer's own, unless it puts a space in front, as SPM does."""
+        """Tokens that spell the text to the byte: the tokenizer's own, unless it puts a space in front, as SPM does.
+
+        Of a text that no tokens spell, those of the beginning.
+        """
         text = text.encode() if isinstance(text, str) else text
         ids = self._tokenizer.encode(text, add_special=False)
         return ids if self._tokenizer.join(ids) == text else self._longest_matches(text)
@@ -111,8 +115,8 @@ class _Spelling:
         while at < len(text):
             ends = range(min(at + self._longest, len(text)), at, -1)
             end = next((end for end in ends if text[at:end] in self._by_text), None)
-            if end is None:
-                raise TokenizerError(f"no token of the vocabulary spells {text[at : at + 1]!r}")
+            if end is None:  # no token begins so: what cannot be spelt is not forced, and no mask permits it
+                break
             ids.append(self._by_text[text[at:end]])
             at = end
         return ids

@@ -1,4 +1,4 @@
-"""Small vocabularies of three kinds, with a cache folder of the tests' own."""
+"""Small vocabularies of two kinds, with a cache folder of the tests' own."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from chenxing.tokenizer import Tokenizer, load_tokenizer
 DATA = Path(__file__).parents[1] / "data" / "tokenizer"
 
 
-@pytest.fixture(scope="session", params=["bpe", "spm", "wpm"])
+@pytest.fixture(scope="session", params=["bpe", "spm"])
 def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     home = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:

@@ -31,7 +31,7 @@ for _ in range(3000):
         ({"$ref": "https://example.org/schema"}, "at its root: "),
         ({"type": "objekt"}, "at its root: invalid type: objekt"),
         ({"enum": []}, "at its root: unsatisfiable schema"),
-        (False, "at its root: unsatisfiable schema"),
+        (False, "expected an object, found False"),
         ({"type": "array", "minItems": 3, "maxItems": 2}, "at its root: unsatisfiable schema: minItems (3)"),
         ("{", "expected JSON, found none"),
         ("[]", "expected an object, found []"),
