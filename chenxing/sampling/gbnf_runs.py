@@ -17,6 +17,7 @@ from chenxing.sampling.gbnf import Chars, Choice, Node, Reference, Repeat, Rules
 
 _MOST_POSITIONS = 400
 _MOST_PAIRS = 100_000
+_FEW = 8
 
 Positions = frozenset[int]  # of Chars objects, by identity: the parser makes one for each place in the grammar
 _NONE: Positions = frozenset()
@@ -40,6 +41,8 @@ def run_candidates(loop: Repeat) -> list[Chars]:
 
 def safe_runs(rules: Rules) -> set[int]:
     """The identities of the classes that may be read as runs."""
+    origin: dict[int, int] = {}
+    rules = {name: _unrolled(rule, origin) for name, rule in rules.items()}
     nodes = [node for rule in rules.values() for node in _all(rule)]
     classes = {id(node): node for node in nodes if isinstance(node, Chars)}
     candidates = {id(c) for node in nodes if isinstance(node, Repeat) for c in run_candidates(node)}
@@ -48,7 +51,32 @@ def safe_runs(rules: Rules) -> set[int]:
     analysis = _Analysis(rules)
     follow = analysis.follow(set(classes))
     rivals = _rivals(classes, analysis.ends(rules["root"]).first, follow, candidates)
-    return set() if rivals is None else candidates - rivals - analysis.followed_by_themselves
+    if rivals is None:
+        return set()
+    unsafe = rivals | analysis.followed_by_themselves
+    return {origin[c] for c in candidates} - {origin[c] for c in unsafe}
+
+
+def _unrolled(node: Node, origin: dict[int, int]) -> Node:
+    """A copy in which repetitions of a few times are written out, as [0-9a-f]{4} is followed by itself but three times.
+
+    origin  filled: the identity of each class in the copy -> that of the class it was copied from
+    """
+    match node:
+        case Chars(ranges):
+            copy = Chars(ranges)
+            origin[id(copy)] = id(node)
+            return copy
+        case Sequence(parts):
+            return Sequence(tuple(_unrolled(part, origin) for part in parts))
+        case Choice(parts):
+            return Choice(tuple(_unrolled(part, origin) for part in parts))
+        case Repeat(item, least, most) if most is not None and 1 < most <= _FEW:
+            turns = [_unrolled(item, origin) for _ in range(most)]
+            return Sequence(tuple(turns[:least] + [Repeat(turn, 0, 1) for turn in turns[least:]]))
+        case Repeat(item, least, most):
+            return Repeat(_unrolled(item, origin), least, most)
+    return node
 
 
 def _rivals(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from chenxing.tokenizer import Tokenizer
 
 
-_PENALTIES = np.array([-np.inf, 0], dtype=np.float32)
+_MINUS_INFINITY = np.float32(-np.inf).view(np.int32)
 
 
 class MaskTable:
@@ -72,7 +72,7 @@ class MaskTable:
         permitted = np.unpackbits(bits.view(np.uint8), count=self.n_vocab, bitorder="little")
         permitted[self._unspellable] = 0
         permitted[self.eog_ids] = matcher.is_accepting()
-        return _PENALTIES[permitted]
+        return ((permitted.astype(np.int32) - 1) & _MINUS_INFINITY).view(np.float32)
 
     @cached_property
     def _unspellable(self) -> np.ndarray:

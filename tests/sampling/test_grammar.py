@@ -32,7 +32,7 @@ SCHEMAS: list[Any] = [
     {"type": "string", "minLength": 2, "maxLength": 5},
     {"type": "string", "pattern": "^[a-c]+-[0-9]{2}$"},
     {"type": "string", "pattern": "^(?:foo|ba[rz])$"},
-    *({"type": "string", "format": name} for name in ("date", "time", "date-time", "uuid", "ipv4", "email")),
+    *({"type": "string", "format": name} for name in ("date", "time", "date-time", "uuid", "ipv4", "duration")),
     {"enum": ["red", "grün", "青", 3, None, {"a": [1]}]},
     {"const": {"a": "b", "c": [1, 2.5, "é\n"]}},
     {"type": "string", "const": 'quote " and \\'},
