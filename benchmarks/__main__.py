@@ -11,7 +11,7 @@ from benchmarks.machine import describe_machine, describe_peer
 from benchmarks.models import NAMES, open_model
 from benchmarks.questions import QUESTIONS
 from benchmarks.race import Race, missing, now
-from chenxing.config import physical_cores
+from chenxing.cores import cores
 
 _HERE = Path(__file__).parent
 
@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _all_threads() -> str:
-    return ",".join(str(n) for n in sorted({1, physical_cores()}))
+    return ",".join(str(n) for n in sorted({1, cores().n_threads}))
 
 
 def main() -> int:
@@ -50,7 +50,7 @@ def main() -> int:
     models = [open_model(name, args.synthetic) for name in names]
     threads = [int(n) for n in args.threads.split(",")]
     n_rounds, n_repetitions = (1, 1) if args.quick else (args.rounds, args.repetitions)
-    race = Race(None if without else args.peer, n_rounds, n_repetitions, shlex.split(args.wrap))
+    race = Race(None if without else args.peer, n_rounds, n_repetitions, shlex.split(args.wrap), args.quick)
     setting = [*describe_machine(), without or describe_peer(args.peer, args.peer_name)]
     setting.append(f"Measured {now()}: {n_rounds} rounds in turn, {n_repetitions} repetitions in each")
     for name in wanted:

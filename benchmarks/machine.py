@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from chenxing import __version__
-from chenxing.config import physical_cores
+from chenxing.cores import cores
 
 
 @cache
@@ -29,7 +29,7 @@ def describe_machine() -> list[str]:
     notable = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "amx_int8", "asimddp", "i8mm")
     features = ", ".join(flag for flag in notable if flag in cpu_flags())
     return [
-        f"CPU: {cpu}, {physical_cores()} cores usable" + (f" ({features})" if features else ""),
+        f"CPU: {cpu}, {cores().n_threads} cores usable" + (f" ({features})" if features else ""),
         f"Memory: {_memory_gib()} GiB; system: {platform.system()} {platform.release()}, {platform.machine()}",
         f"chenxing {__version__}, Python {platform.python_version()}, numba {version('numba')}, "
         f"llvmlite {version('llvmlite')}",

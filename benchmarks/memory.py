@@ -44,7 +44,7 @@ def _held(path: str, n_threads: int) -> dict[str, int]:
     """Bytes that this process holds after a prompt, and those of its KV."""
     from chenxing import LLM
 
-    with LLM.load(path, n_ctx=N_CTX, n_threads=n_threads) as llm:
+    with LLM.load(path, n_ctx=N_CTX, n_threads=n_threads, disk_cache=False) as llm:
         ids = [i % llm.n_vocab for i in range(N_PROMPT)]
         llm.logits(ids, N_PROMPT - 1)
         lines = Path("/proc/self/status").read_text().splitlines()

@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from benchmarks import busy, decode, depth, load_time, memory, prefill
+from benchmarks import busy, decode, depth, load_time, memory, persistence, prefill, prefix, prefix_tree
 
 QUESTIONS: dict[str, ModuleType] = {
     "prefill": prefill,
@@ -11,4 +11,7 @@ QUESTIONS: dict[str, ModuleType] = {
     "busy": busy,
     "memory": memory,
     "load_time": load_time,
+    "prefix": prefix,
+    "persistence": persistence,
+    "prefix_tree": prefix_tree,
 }

@@ -22,12 +22,14 @@ class Race:
     n_rounds      times that both run in turn
     n_repetitions of a test in each run, after its warm-up
     wrap          a command that runs its arguments, such as one that waits until the machine is quiet
+    quick         small sizes, to see that everything runs
     """
 
     peer: Path | None
     n_rounds: int = 3
     n_repetitions: int = 2
     wrap: Sequence[str] = ()
+    quick: bool = False
 
     def run(self, case: Case) -> Samples:
         samples = Samples()

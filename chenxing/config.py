@@ -55,8 +55,11 @@ def _threads(text: str | None) -> int | None:
     return int(text)
 
 
-def _size(name: str, text: str | None) -> int | None:
-    """Bytes: a number, perhaps with a decimal unit (kB, MB, GB, TB) or a binary one (KiB, MiB, GiB, TiB)."""
+def parse_size(name: str, text: str | None) -> int | None:
+    """Bytes: a number, perhaps with a decimal unit (kB, MB, GB, TB) or a binary one (KiB, MiB, GiB, TiB).
+
+    None for None and the empty text. Raises UsageError that names `name`.
+    """
     if not text:
         return None
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,3})?) ?(?:([kmgt])(i?)b?|b)?", text.strip(), re.IGNORECASE | re.ASCII)
@@ -73,7 +76,7 @@ def read_settings(env: dict[str, str]) -> Settings:
         paths=_paths(env.get("CHENXING_HOME")),
         isa=env.get("CHENXING_ISA") or None,
         threads=_threads(env.get("CHENXING_THREADS")),
-        weight_cache_limit=_size("CHENXING_WEIGHT_CACHE_LIMIT", env.get("CHENXING_WEIGHT_CACHE_LIMIT")),
+        weight_cache_limit=parse_size("CHENXING_WEIGHT_CACHE_LIMIT", env.get("CHENXING_WEIGHT_CACHE_LIMIT")),
         no_color=bool(env.get("NO_COLOR")),
     )
 

@@ -15,18 +15,21 @@ from typing import Any
 import numpy as np
 
 from chenxing import hub
-from chenxing.chat import ChatTemplate, load_template
+from chenxing.chat import ChatTemplate, Prompt, load_template
+from chenxing.chat.spelling import shown_ids, spellings_of
+from chenxing.chat.turns import Turns
 from chenxing.config import settings
 from chenxing.cores import cores
-from chenxing.engine import Engine, Generation
+from chenxing.engine import CacheRoom, Engine, Generation
 from chenxing.errors import UsageError
 from chenxing.gguf import GGUF, open_gguf
 from chenxing.kernels.attention_layout import KV_TYPES
 from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, host_isa
+from chenxing.kvcache import CacheStats
 from chenxing.models.model import page_bytes, read_model
 from chenxing.sampling import Sampler, SamplingParams
-from chenxing.tokenizer import Tokenizer, load_tokenizer
+from chenxing.tokenizer import Tokenizer, load_tokenizer, utf8
 
 Message = dict[str, Any]
 
@@ -47,9 +50,11 @@ class LLM:
     notices             what a user should know about this model, in sentences
     """
 
-    def __init__(self, gguf: GGUF, engine: Engine, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
+    def __init__(
+        self, gguf: GGUF, engine: Engine, tokenizer: Tokenizer, template: ChatTemplate | None, turns: Turns
+    ) -> None:
         self.gguf, self.path = gguf, gguf.path
-        self.tokenizer, self.template = tokenizer, template
+        self.tokenizer, self.template, self._turns = tokenizer, template, turns
         self.sampling_defaults = SamplingParams.from_metadata(gguf.metadata)
         self._engine = engine
         self.n_ctx, self.n_ctx_train = engine.n_ctx, engine.hp.n_ctx_train
@@ -72,6 +77,9 @@ class LLM:
         weight_cache: bool = True,
         chat_template: str | None = None,
         kv_type: str = "f16",
+        disk_cache: bool = True,
+        cache_disk_bytes: int | None = None,
+        cache_ram_bytes: int | None = None,
         on_progress: Callable[[str, float], None] | None = None,
     ) -> "LLM":
         """Load a path, a pulled model's name, hf:owner/repo[:QUANT], or a built-in name, which is pulled if need be.
@@ -82,12 +90,20 @@ class LLM:
         weight_cache   False packs the weights in memory: no packed file is looked for or written
         chat_template  name of a template or Jinja source, instead of the file's own
         kv_type        how keys and values are kept: f16, bf16, f32, or q8_0, which takes half of f16's memory
+        disk_cache     False keeps prompts in memory only; else they are found again after a restart
+        cache_disk_bytes  at most this much disk for the prompts of all models; a tenth of the free space by default,
+                       at most 16 GiB; 0 is disk_cache=False
+        cache_ram_bytes  memory for conversations beside the current one; a quarter of what is free by default, at
+                       most 8 GiB
         on_progress    called with a stage ("download", "compile kernels ...", "pack weights") and a fraction 0..1
 
         Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError, KernelError.
         """
         if kv_type not in KV_TYPES:
             raise UsageError(f"kv_type: expected one of {', '.join(KV_TYPES)}, found {kv_type!r}")
+        for name, n_bytes in (("cache_disk_bytes", cache_disk_bytes), ("cache_ram_bytes", cache_ram_bytes)):
+            if n_bytes is not None and n_bytes < 0:
+                raise UsageError(f"{name}: expected 0 or more, found {n_bytes}")
         gguf = open_gguf(hub.resolve(str(model), on_progress=on_progress))
         if n_ctx is not None and n_ctx < 0:
             raise UsageError(f"n_ctx: expected at least 1, or 0 for the model's own, found {n_ctx}")
@@ -98,15 +114,21 @@ class LLM:
             raise UsageError(f"n_threads: expected 1 to 256, found {n_threads}")
         library = KernelLibrary(host_isa(isa))
         tokenizer = load_tokenizer(gguf)
+        keep = disk_cache and cache_disk_bytes != 0
+        turns = Turns(settings().paths.cache / "turns" if keep else None, tokenizer.key)
         template = load_template(
             gguf.metadata,
             bos=_text(tokenizer, tokenizer.bos_id),
             eos=_text(tokenizer, tokenizer.eos_id),
             special_texts=tokenizer.special_texts,
             override=chat_template,
+            first_times=turns,
         )
-        engine = Engine(gguf, hp, n_ctx, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
-        return cls(gguf, engine, tokenizer, template)
+        room = CacheRoom(cache_disk_bytes if keep else 0, cache_ram_bytes)
+        engine = Engine(
+            gguf, hp, n_ctx, library, n_threads, on_progress, kv_type, weight_cache=weight_cache, cache=room
+        )
+        return cls(gguf, engine, tokenizer, template, turns)
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = False) -> list[int]:
         """Token ids of text; see Tokenizer.encode."""
@@ -139,7 +161,8 @@ class LLM:
         """
         if max_tokens is not None and max_tokens < 0:
             raise UsageError(f"max_tokens: expected at least 0, found {max_tokens}")
-        ids = self.prompt_ids(prompt, raw=raw, **template_kwargs)
+        rendered = self._rendered(prompt, raw, template_kwargs)
+        ids = self._ids(rendered)
         self._engine.check_fits(ids)
         sampler = Sampler(
             params or self.sampling_defaults,
@@ -150,8 +173,20 @@ class LLM:
         )
         if self._current:
             self._current.cancel()
+
+        def remember(ended: Generation) -> None:
+            shown = shown_ids(self.tokenizer, ended.token_ids, ended.text)
+            self._turns.remember(spellings_of(self.tokenizer, utf8.encode(rendered.plain), shown))
+
         self._current = Generation(
-            self._engine, self.tokenizer, sampler, ids, max_tokens=max_tokens, stop=stop, on_prefill=on_prefill
+            self._engine,
+            self.tokenizer,
+            sampler,
+            ids,
+            max_tokens=max_tokens,
+            stop=stop,
+            on_prefill=on_prefill,
+            on_end=remember,
         )
         return self._current
 
@@ -164,15 +199,25 @@ class LLM:
         return self.generate(messages, **options)
 
     def prompt_ids(self, prompt: str | list[Message], *, raw: bool = False, **template_kwargs: Any) -> list[int]:
-        """The token ids that `stream` would compute for this prompt."""
-        if raw or self.template is None:
-            if not isinstance(prompt, str):
-                raise UsageError(f"{self.path.name} has no chat template: it completes a text, not a list of messages")
-            ids = self.tokenizer.encode(prompt, parse_special=True)
-        else:
+        """The token ids that `stream` would compute for this prompt: what the model said before is spelt as it was."""
+        return self._ids(self._rendered(prompt, raw, template_kwargs))
+
+    def _rendered(self, prompt: str | list[Message], raw: bool, template_kwargs: dict[str, Any]) -> Prompt:
+        if not raw and self.template is not None:
             messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-            text = self.template.render(messages, **template_kwargs)
-            ids = self.tokenizer.encode(text.text, add_special=not text.has_bos, parse_special=True, guard=text.guard)
+            return self.template.render(messages, **template_kwargs)
+        if not isinstance(prompt, str):
+            raise UsageError(f"{self.path.name} has no chat template: it completes a text, not a list of messages")
+        return Prompt(prompt, None)
+
+    def _ids(self, prompt: Prompt) -> list[int]:
+        ids = self.tokenizer.encode(
+            prompt.text,
+            add_special=not prompt.has_bos,
+            parse_special=True,
+            guard=prompt.guard,
+            spellings=self._turns,
+        )
         if not ids:
             raise UsageError("the prompt is empty")
         return ids
@@ -187,12 +232,17 @@ class LLM:
         return self._engine.logits(ids, first)
 
     @property
+    def cache_stats(self) -> CacheStats:
+        """What is kept of prompts and answers, in memory and on disk, and how often it served."""
+        return self._engine.cache_stats
+
+    @property
     def engine(self) -> Engine:
         """What serves its requests: for those who have many at once."""
         return self._engine
 
     def close(self) -> None:
-        """Stop the threads. The model cannot be used afterwards."""
+        """Write what the disk is to have, and stop the threads. The model cannot be used afterwards."""
         self._engine.close()
 
     def __enter__(self) -> "LLM":

@@ -85,9 +85,13 @@ def user_first(messages: list[Message]) -> list[Message]:
     return messages
 
 
-def all_folded(messages: list[Message]) -> list[Message]:
-    """Only user and assistant, in turns, the user first: what every chat template takes."""
-    return user_first(runs_joined(system_into_user(calls_into_text(results_into_user(messages)))))
+def all_folded(messages: list[Message], *, keep_first: bool = False) -> list[Message]:
+    """Only user and assistant, in turns, the user first: what every chat template takes.
+
+    keep_first  behind the system message that opens the conversation, if there is one
+    """
+    plain = calls_into_text(results_into_user(messages))
+    return user_first(runs_joined(system_into_user(plain, keep_first=keep_first)))
 
 
 def _runs(messages: list[Message]) -> Iterator[tuple[str, list[Message]]]:

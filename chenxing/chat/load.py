@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
+from chenxing.chat.dates import FirstTimes
 from chenxing.chat.fallback import FALLBACKS
 from chenxing.chat.template import ChatTemplate
 from chenxing.config import settings
@@ -31,13 +32,20 @@ MARKS = {
 
 
 def load_template(
-    metadata: Mapping[str, Any], *, bos: str, eos: str, special_texts: Collection[str], override: str | None = None
+    metadata: Mapping[str, Any],
+    *,
+    bos: str,
+    eos: str,
+    special_texts: Collection[str],
+    override: str | None = None,
+    first_times: FirstTimes | None = None,
 ) -> ChatTemplate | None:
     """The chat template of a model file, None for a base model without one.
 
     metadata       of the GGUF file: tokenizer.chat_template, tokenizer.chat_template.NAME for further ones
     special_texts  texts of the vocabulary's tokens that are never text, to be guarded in users' text
     override       the user's choice: a name of FALLBACKS or of a template in the file, or Jinja source
+    first_times    remembers when a conversation began, for templates that show the date
 
     Nothing is compiled yet. Raises UsageError for an unknown name, TemplateError for metadata that is no text.
     """
@@ -55,7 +63,15 @@ def load_template(
         return None
     special, user_defined = frozenset(special_texts), _user_defined(metadata)
     cache = settings().paths.cache / "templates"
-    template = partial(ChatTemplate, bos=bos, eos=eos, special=special, user_defined=user_defined, cache=cache)
+    template = partial(
+        ChatTemplate,
+        bos=bos,
+        eos=eos,
+        special=special,
+        user_defined=user_defined,
+        first_times=first_times,
+        cache=cache,
+    )
     return template(source, tool_use=None if tool_use is None else template(tool_use))
 
 

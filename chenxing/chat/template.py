@@ -1,22 +1,27 @@
 """A model's chat template: messages in, prompt text out.
 
-One rendering: messages are checked and copied (messages.py); what the template does not take is folded (fold.py, asked
-of capabilities.py); strings are guarded (guard.py); the compiled template runs within its budget (program.py).
+One rendering: messages are checked and copied (messages.py), without clients' bookkeeping (client_lines.py); tools get
+one order of keys (tool_order.py), the conversation gets its date (dates.py); what the template does not take is folded
+(fold.py, asked of capabilities.py); strings are guarded (guard.py); the compiled template runs within its budget
+(program.py).
 """
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chenxing.chat import fold
+from chenxing.chat.client_lines import without_request_lines
+from chenxing.chat.dates import FirstTimes, frozen_time, shows_date
 from chenxing.chat.guard import Guard, guard_character, guard_messages, guard_values, guarded_texts, n_characters
 from chenxing.chat.messages import Message, parsed_arguments, plain_list, plain_messages, text_of
+from chenxing.chat.tool_order import in_order
 from chenxing.errors import TemplateError, UsageError
 
 if TYPE_CHECKING:  # these import jinja2, which costs 100 ms: only when a template is rendered
@@ -52,7 +57,8 @@ class ChatTemplate:
     special       texts of the vocabulary's tokens that are never text, to be guarded in users' text
     user_defined  texts of the tokens that the vocabulary calls user-defined
     tool_use      the template to be used when there are tools, if the file has one of its own
-    clock         the time that strftime_now and date_string show
+    clock         the time that strftime_now and date_string show when a conversation begins
+    first_times   remembers it, so that they go on to show it; None: they show the time of each rendering
     cache         folder for the compiled template, so that the next process need not compile it
 
     Compiled at the first use; may be used from several threads.
@@ -68,10 +74,12 @@ class ChatTemplate:
         user_defined: Collection[str] = (),
         tool_use: "ChatTemplate | None" = None,
         clock: Callable[[], datetime] = datetime.now,
+        first_times: FirstTimes | None = None,
         cache: Path | None = None,
     ) -> None:
         self.source, self.bos, self.eos, self.tool_use = source, bos, eos, tool_use
         self._special, self._user_defined, self._clock = special, user_defined, clock
+        self._first_times = first_times if shows_date(source) else None
         self._cache = cache
         self._guards: dict[str, tuple[Guard, Guard]] = {}
 
@@ -94,6 +102,7 @@ class ChatTemplate:
         TemplateError if the template cannot be compiled, fails even on folded messages, or is cut off.
         """
         tools, documents = plain_list(tools, "tools"), plain_list(documents, "documents")
+        tools = in_order(tools) if tools else None
         if tools is not None and self.tool_use is not None:
             template = self.tool_use
         else:
@@ -101,9 +110,10 @@ class ChatTemplate:
         given = {"tools": tools, "documents": documents}
         extra = {key: value for key, value in given.items() if value is not None} | kwargs
         plain = template._plain(messages)
+        now = template._now(plain)
         if continue_final_message:
-            return template._continued(plain, extra)
-        return template._folded(plain, extra | {"add_generation_prompt": add_generation_prompt})
+            return template._continued(plain, extra, now)
+        return template._folded(plain, extra | {"add_generation_prompt": add_generation_prompt}, now)
 
     @cached_property
     def capabilities(self) -> "Capabilities":
@@ -113,7 +123,8 @@ class ChatTemplate:
 
         def probe(messages: list[Message], tools: Any) -> str:
             extra = {"add_generation_prompt": True} | ({"tools": tools} if tools else {})
-            return self._program.render(self._variables(messages, extra), Meter(0, PROBE_SECONDS), self._clock())
+            now = self._clock()
+            return self._program.render(self._variables(messages, extra, now), Meter(0, PROBE_SECONDS), now)
 
         return Capabilities(probe)
 
@@ -138,7 +149,11 @@ class ChatTemplate:
             if "reasoning_content" in message and "reasoning_content" not in facts.keys:
                 for key in facts.keys & set(REASONING_KEYS):
                     message.setdefault(key, message["reasoning_content"])
-        return plain
+        return without_request_lines(plain)
+
+    def _now(self, messages: list[Message]) -> datetime:
+        now = self._clock()
+        return now if self._first_times is None else frozen_time(messages, now, self._first_times)
 
     def _adapted(self, messages: list[Message]) -> list[Message]:
         """`messages` with what the template does not take folded, each feature asked for only where it occurs."""
@@ -181,23 +196,31 @@ class ChatTemplate:
 
     # rendering
 
-    def _folded(self, messages: list[Message], extra: dict[str, Any]) -> Prompt:
+    def _folded(self, messages: list[Message], extra: dict[str, Any], now: datetime) -> Prompt:
         """Rendered as the template takes it; if it still fails, with everything folded."""
         from chenxing.chat.program import RenderError
 
         adapted = self._adapted(messages)
-        try:
-            return self._rendered(adapted, extra)
-        except RenderError as refusal:
-            folded = fold.all_folded(adapted)
-            if folded == adapted:
-                raise
+        first: RenderError | None = None
+        for folded in chain([adapted], self._plainer(adapted)):
             try:
-                return self._rendered(folded, extra)
-            except RenderError:
-                raise refusal from None  # what it says of the messages as they were given
+                return self._rendered(folded, extra, now)
+            except RenderError as refusal:
+                first = first or refusal  # what it says of the messages as they were given
+        assert first is not None
+        raise first from None
 
-    def _rendered(self, messages: list[Message], extra: dict[str, Any]) -> Prompt:
+    def _plainer(self, adapted: list[Message]) -> Iterator[list[Message]]:
+        """Everything folded, first with the system prompt in its place: the beginning of a conversation that was
+        rendered before, without the message that is refused now, stays the same text."""
+        folded = fold.all_folded(adapted)
+        kept = fold.all_folded(adapted, keep_first=True)
+        if self.capabilities.system and kept not in (adapted, folded):
+            yield kept
+        if folded != adapted:
+            yield folded
+
+    def _rendered(self, messages: list[Message], extra: dict[str, Any], now: datetime) -> Prompt:
         from chenxing.chat.bounds import Meter
 
         messages = [self._shaped(message) for message in messages]
@@ -208,12 +231,11 @@ class ChatTemplate:
         for key, values in lists.items():
             lists[key] = guard_values(values, others, edges=key == "documents")
         meter = Meter(n_characters(messages, *lists.values()))
-        text = self._program.render(self._variables(guarded, extra | lists), meter, self._clock())
+        text = self._program.render(self._variables(guarded, extra | lists, now), meter, now)
         return Prompt(text, character if character in text else None, bool(self.bos) and text.startswith(self.bos))
 
-    def _variables(self, messages: list[Message], extra: Mapping[str, Any]) -> dict[str, Any]:
+    def _variables(self, messages: list[Message], extra: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         """As llama.cpp passes them: tools and documents are undefined if there are none, two forms of the date."""
-        now = self._clock()
         dates = {"date_string": now.strftime("%d %b %Y"), "datetime": now.strftime("%b %d %Y")}
         return {"messages": messages, "bos_token": self.bos, "eos_token": self.eos} | dates | dict(extra)
 
@@ -225,7 +247,7 @@ class ChatTemplate:
             self._guards[character] = assistant, others
         return self._guards[character]
 
-    def _continued(self, messages: list[Message], extra: dict[str, Any]) -> Prompt:
+    def _continued(self, messages: list[Message], extra: dict[str, Any], now: datetime) -> Prompt:
         """The template writes the last message with a mark at its end, and the prompt is cut there.
 
         Where the text holds what the template itself looks for (`<think>`), it would be taken apart: then the prompt
@@ -238,13 +260,13 @@ class ChatTemplate:
             )
         text = text_of(last, separator="\n\n")  # as llama.cpp joins the parts of a message that it continues
         if before and any(mark in text for mark in self._program.facts.sought if _TAG.fullmatch(mark)):
-            head = self._folded(before, extra | {"add_generation_prompt": True})
+            head = self._folded(before, extra | {"add_generation_prompt": True}, now)
             overlap = max(n for n in range(len(text) + 1) if head.text.endswith(text[:n]))
             return self._appended(head, text[overlap:])
         key = "content" if text or "reasoning_content" not in last else "reasoning_content"
         mark = guard_character([messages, extra, self.source])
         marked = (text if key == "content" else last[key]) + mark
-        prompt = self._folded([*before, {**last, key: marked}], extra | {"add_generation_prompt": False})
+        prompt = self._folded([*before, {**last, key: marked}], extra | {"add_generation_prompt": False}, now)
         if prompt.text.count(mark) != 1:
             raise TemplateError(f"messages[{len(before)}]: the chat template does not show its {key}")
         return Prompt(prompt.text.partition(mark)[0], prompt.guard, prompt.has_bos)

@@ -1,5 +1,6 @@
 """Running a model: prompts, tokens, answers, of many at once."""
 
+from chenxing.engine.cache_room import MEMORY_ONLY, CacheRoom
 from chenxing.engine.engine import N_SLOTS, Engine
 from chenxing.engine.generation import Generation
 from chenxing.engine.request import Constraint, Event, FinishReason, Limits, Request
@@ -7,7 +8,9 @@ from chenxing.engine.stats import EngineStats, Stats
 from chenxing.engine.thread import EngineThread
 
 __all__ = [
+    "MEMORY_ONLY",
     "N_SLOTS",
+    "CacheRoom",
     "Constraint",
     "Engine",
     "EngineStats",

@@ -9,16 +9,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from chenxing.engine.cache_room import CLOSE_SECONDS, DEFAULT_ROOM, CacheRoom
 from chenxing.engine.loop import Loop
 from chenxing.engine.request import Event, Request
 from chenxing.engine.stats import EngineStats
 from chenxing.errors import ContextError, OutOfMemoryError
 from chenxing.gguf import GGUF
-from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, Progress
-from chenxing.kvcache import KVCache
+from chenxing.kvcache import CacheStats
 from chenxing.kvcache import Sequence as KVSequence
 from chenxing.models import Model, Run, load_model
+from chenxing.models.fingerprint import kv_fingerprint
 from chenxing.models.model import N_BATCH, N_OUTPUTS, page_bytes
 from chenxing.models.spec import HParams
 
@@ -31,6 +32,7 @@ class Engine:
 
     n_ctx      tokens that a conversation may have
     kv_type    how keys and values are kept: f16, bf16, f32 or q8_0
+    cache      how much of them is kept for later, in memory and on disk
     n_slots    requests that run at the same time
     is_driven  an EngineThread calls `step`
     """
@@ -46,14 +48,13 @@ class Engine:
         kv_type: str = "f16",
         *,
         weight_cache: bool = True,
+        cache: CacheRoom = DEFAULT_ROOM,
         n_slots: int = N_SLOTS,
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
         self.kv_type = kv_type
-        n_pages = -(-n_ctx // PAGE) + 1  # one more for the copy of a shared page
-        page = page_bytes(hp, kv_type)
-        self._cache = KVCache(page, ram_bytes=n_pages * page, folder=None, fingerprint={}, disk_bytes=0)
         self._model: Model = load_model(gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
+        self._cache = cache.open(page_bytes(hp, kv_type), n_ctx, kv_fingerprint(gguf, self._model, kv_type))
         self._sequence: KVSequence | None = None
         self._loop = Loop(self._model, self._cache, n_ctx, n_slots)
         self.is_driven = False
@@ -125,10 +126,19 @@ class Engine:
         """What runs the steps, for those who count its weights or use its threads between calls."""
         return self._model
 
+    @property
+    def cache_stats(self) -> CacheStats:
+        """What the KV cache holds, and what it did."""
+        return self._cache.stats()
+
     def logits(self, ids: Sequence[int], first: int = 0) -> np.ndarray:
-        """f32[len(ids) - first, n_vocab]: the logits after each of ids[first:], computed from an empty context."""
+        """f32[len(ids) - first, n_vocab]: the logits after each of ids[first:], computed from an empty context.
+
+        Nothing of it is kept for later.
+        """
         self.check_fits(ids)
-        self._begin(ids[:1])  # of which nothing is reused
+        self._end()
+        self._sequence = self._cache.begin_private(self.n_ctx)
         out = []
         at = 0
         while at < len(ids):
@@ -140,11 +150,11 @@ class Engine:
         return np.concatenate(out)
 
     def close(self) -> None:
-        """Stop the threads. The engine cannot run afterwards."""
+        """Write what the disk is to have, and stop the threads. The engine cannot run afterwards."""
         assert not self.is_driven, "the engine's thread is to be closed first"
         self._loop.close()
         self._end()
-        self._cache.close()
+        self._cache.close(CLOSE_SECONDS)
         self._model.close()
 
     def _begin(self, ids: Sequence[int]) -> KVSequence:

@@ -138,7 +138,7 @@ class Request:
         """Run, for the first time or again."""
         self.sequence, self.state = sequence, "running"
         if not self.stats.queue_ms:
-            self.stats.n_cached = sequence.n_cached
+            self.stats.n_cached, self.stats.n_from_disk = sequence.n_cached, sequence.n_from_disk
             self.stats.queue_ms = self._lap()
 
     def preempt(self) -> None:

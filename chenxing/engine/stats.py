@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class Stats:
     """One request: tokens and ms.
 
-    n_prompt       tokens of the prompt, n_cached of them found in the cache (or shared with a twin)
+    n_prompt       tokens of the prompt, n_cached of them found in the cache (or shared with a twin), n_from_disk of
+                   these only on disk
     n_generated    tokens of the answer
     n_preemptions  times that it had to give its pages away and wait again
     queue_ms       from its submission to its start
@@ -22,6 +23,7 @@ class Stats:
     generation_ms: float = 0.0
     queue_ms: float = 0.0
     n_preemptions: int = 0
+    n_from_disk: int = 0
 
     @property
     def prompt_per_second(self) -> float:

@@ -17,7 +17,6 @@ W, X, X_ROW, X_EACH, N_BLOCKS, N_TILES, PER_CHUNK, Y, Y_ROW, ADD, SCALE, BIAS, S
 # and of `expert_linear` beyond them
 EXPERTS, N_USED, EXPERT_BYTES, X_PER_SLOT = 112, 120, 128, 136
 TOKEN_BLOCK = 64  # rows of activations that share an unpacked block
-MANY = 8  # rows from which unpacking once for all pays
 
 
 def rows_together() -> int:
@@ -47,9 +46,7 @@ def _finish(typingctx, addr, stride, values, add, scale, bias):
 
 def linear(tile):
     """The kernel y = x W^T of one format. A chunk is PER_CHUNK tiles times all rows."""
-    few, one = tile.gemv(rows_together()), tile.gemv(1)
-    many = _many_rows(tile)
-    n_few, n_bytes = rows_together(), tile.n_bytes
+    one, many, n_bytes = tile.gemv(1), _many_rows(tile), tile.n_bytes
 
     def run(args, chunk, tid):
         n_rows = v.ld_i64(v.ld_i64(args + STEP) + 8 * v.ld_i64(args + UNIT))
@@ -74,18 +71,10 @@ def linear(tile):
                 b = bias
                 if bias != 0:
                     b += t * (4 * LANES)
-                if stop - block >= MANY:
+                if stop - block > 1:
                     many(w, x + block * x_row, x_row, n_blocks, stop - block, y, y_row, add, scale, b)
-                    continue
-                r = 0
-                while r + n_few <= stop - block:
-                    values = few(w, x + (block + r) * x_row, x_row, n_blocks)
-                    _finish(y + r * y_row, y_row, values, add, scale, b)
-                    r += n_few
-                while r < stop - block:
-                    values = one(w, x + (block + r) * x_row, x_row, n_blocks)
-                    _finish(y + r * y_row, y_row, values, add, scale, b)
-                    r += 1
+                else:
+                    _finish(y, y_row, one(w, x + block * x_row, x_row, n_blocks), add, scale, b)
 
     return run
 
@@ -96,6 +85,7 @@ def _many_rows(tile):
     The last group may be of fewer rows: what follows them in memory is multiplied too, and forgotten.
     """
     n_group = rows_together()
+    assert n_group <= L.SPARE_ROWS
     group = tile.gemm(n_group)
     unit, n_bytes, x_bytes, unpack = tile.unit, tile.n_bytes, tile.x_bytes, tile.unpack
     scratch_of, acc_of = stack(tile.scratch_bytes), stack((TOKEN_BLOCK + n_group) * 64)

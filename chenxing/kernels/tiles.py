@@ -2,8 +2,8 @@
 
 A format says how a packed block is read (`SmallBlocks`, `SuperBlocks`, `Floats`); what is summed, and in which order
 (law L1), is written here once. Two ways lead to the same operations for every output element:
-    gemv    few rows of activations: blocks are unpacked in registers, straight into the products
-    gemm    many rows: some blocks are unpacked into scratch in L1, which then meets all rows, a few at a time
+    gemv    one row of activations: blocks are unpacked in registers, straight into the products
+    gemm    more rows: some blocks are unpacked into scratch in L1, which then meets all rows, a few at a time
 """
 
 from collections.abc import Callable

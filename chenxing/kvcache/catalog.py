@@ -41,6 +41,11 @@ class StoreInfo:
     modified: float
     is_in_use: bool
 
+    @property
+    def name(self) -> str:
+        """Of the model's file when the store was made."""
+        return str(self.fingerprint.get("name", self.folder.name))
+
 
 @dataclass(frozen=True)
 class Verified:

@@ -80,6 +80,11 @@ def canonical(fingerprint: dict[str, Any]) -> str:
     return json.dumps(fingerprint, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+def identity(fingerprint: dict[str, Any]) -> str:
+    """What two fingerprints under which KV has the same bits have in common: all but "name", which is for people."""
+    return canonical({key: value for key, value in fingerprint.items() if key != "name"})
+
+
 def pack_header(header: Header) -> bytes:
     text = canonical(header.fingerprint).encode()
     assert len(text) <= MAX_TEXT

@@ -31,7 +31,7 @@ class IndexReader:
 
     def __init__(self, files: Files, path: Path, page_bytes: int, fingerprint: dict[str, Any]) -> None:
         self._files, self._path = files, path
-        self._wanted = (page_bytes, fingerprint)
+        self._wanted = (page_bytes, index.identity(fingerprint))
         self._seen = Loaded(None, Contents(), 0, 0)
         self._identity: tuple[int, int, int] | None = None
 
@@ -41,7 +41,7 @@ class IndexReader:
         data = self._read(0)
         contents = Contents()
         found = index.unpack_header(data)
-        if found is None or (found[0].page_bytes, found[0].fingerprint) != self._wanted:
+        if found is None or (found[0].page_bytes, index.identity(found[0].fingerprint)) != self._wanted:
             self._seen = Loaded(None, contents, 0, len(data))
             return self._seen
         header, start = found

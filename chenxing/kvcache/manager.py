@@ -8,6 +8,7 @@ Threads: one, the engine's, calls everything here. The store's writer thread see
 reads are retained until the engine's thread has collected its answer, and shared pages are never written.
 """
 
+import time
 from collections.abc import Sequence as Ids
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 from chenxing.kernels.layout import PAGE
 from chenxing.kvcache.files import Files
 from chenxing.kvcache.pages import EXTENT_BYTES, PagePool
-from chenxing.kvcache.radix import encode
+from chenxing.kvcache.radix import Node, encode
 from chenxing.kvcache.sequence import Sequence
 from chenxing.kvcache.store import Store
 from chenxing.kvcache.tiers import Tiers
@@ -92,12 +93,19 @@ class KVCache:
         assert 0 < len(ids) <= n_ctx
         self._tiers.refresh()
         sequence = Sequence(self._tiers, self._sequences, n_ctx)
-        while not self._start(sequence, ids):
+        found = self._tiers.tree.match(encode(ids[:-1]))
+        known = [*found.nodes, found.partial] if found.partial else found.nodes
+        absent = {node for node in known if node.page is None}
+        while not self._start(sequence, ids, absent):
             pass  # something was damaged, and is gone: the prefix is shorter now
         self._n_hits += sequence.n_cached > 0
         self._n_misses += sequence.n_cached == 0
         self._n_reused += sequence.n_cached
         return sequence
+
+    def begin_private(self, n_ctx: int) -> Sequence:
+        """An empty sequence that reuses nothing, and of which nothing is kept."""
+        return Sequence(self._tiers, self._sequences, n_ctx, private=True)
 
     @property
     def n_pages(self) -> int:
@@ -109,23 +117,28 @@ class KVCache:
         """Those that no sequence uses: what sequences may still reserve, at the price of evictions."""
         return self.n_pages - len({page for sequence in self._sequences for page in sequence.held_pages()})
 
-    def flush(self) -> None:
-        """Wait until all that was committed is in the files."""
+    def flush(self, seconds: float | None = None) -> None:
+        """Wait until all that was committed is in the files, at most so many seconds if given."""
         if self._tiers.store:
-            self._tiers.store.flush()
+            self._tiers.store.flush(seconds)
             self._tiers.collect()
 
     def trim(self) -> int:
         """Give memory that no page uses back to the system. -> bytes."""
         return self._tiers.pool.trim()
 
-    def close(self) -> None:
-        """Finish writing, and let others write. Sequences must be released before."""
+    def close(self, seconds: float | None = None) -> None:
+        """Finish writing, and let others write. Sequences must be released before.
+
+        seconds: after so many, what is not written yet is forgotten; None: never
+        """
         assert not self._sequences, "sequences are in use"
         if self._tiers.store:
             self._tiers.store.tidy()
-            self.flush()
-            self._tiers.store.close()
+            start = time.monotonic()
+            self.flush(seconds)
+            left = None if seconds is None else max(0.0, seconds - (time.monotonic() - start))
+            self._tiers.store.close(left)
 
     def stats(self) -> CacheStats:
         tiers = self._tiers
@@ -163,8 +176,11 @@ class KVCache:
         n_locks = sum(node.n_locks for node in [tiers.tree.root, *tiers.tree.walk()])
         assert n_locks == len(self._sequences)
 
-    def _start(self, sequence: Sequence, ids: Ids[int]) -> bool:
-        """Give the sequence the longest prefix of ids. -> False, and nothing done, if part of it was damaged."""
+    def _start(self, sequence: Sequence, ids: Ids[int], absent: set[Node]) -> bool:
+        """Give the sequence the longest prefix of ids. -> False, and nothing done, if part of it was damaged.
+
+        absent: nodes that were not in memory when the sequence began
+        """
         tiers = self._tiers
         found = tiers.tree.match(encode(ids[:-1]))
         held, is_damaged = tiers.bring(found.nodes)
@@ -182,6 +198,9 @@ class KVCache:
                 return False
         n = held * PAGE + (found.n_partial if tail is not None else 0)
         sequence.adopt(nodes, tail, list(ids[:n]))
+        sequence.n_from_disk = PAGE * sum(node in absent for node in nodes)
+        if tail is not None and found.partial in absent:
+            sequence.n_from_disk += found.n_partial
         used = nodes[-1] if nodes else tiers.tree.root
         if tail is not None and found.partial is not None:
             used = found.partial

@@ -13,16 +13,19 @@ class Sequence:
     """Tokens whose KV is computed, the pages that hold it, and room for the next ones. Made by KVCache.begin.
 
     ids       the tokens, in order
-    n_cached  how many of them were found when the sequence began
+    n_cached  how many of them were found when the sequence began, n_from_disk of these only on disk
     table     i64[pages of n_ctx] addresses of pages; entries past the reserved ones mean nothing. It never moves.
+
+    A private sequence has nothing to do with the tree: nothing of it is found by others, sealed or kept.
 
     Invariants: the sequence holds one reference on each page of its table; its first pages are those of a path in the
     tree, whose deepest node it locks; it writes only to pages on which nobody else has a reference.
     Released sequences cannot be used. One thread, the cache's.
     """
 
-    def __init__(self, tiers: Tiers, live: set["Sequence"], n_ctx: int) -> None:
-        self.n_ctx, self.n_cached = n_ctx, 0
+    def __init__(self, tiers: Tiers, live: set["Sequence"], n_ctx: int, *, private: bool = False) -> None:
+        self.n_ctx, self.n_cached, self.n_from_disk = n_ctx, 0, 0
+        self._private = private
         self.ids: list[int] = []
         self.table = np.zeros(-(-n_ctx // PAGE), np.int64)
         self._tiers, self._live = tiers, live
@@ -73,7 +76,7 @@ class Sequence:
         assert not any(map(self._is_shared, self._pages[len(self.ids) // PAGE :])), "written without `reserve`"
         self.ids += ids
         assert len(self.ids) <= len(self._pages) * PAGE, "tokens without a page"
-        if len(self._nodes) == len(self.ids) // PAGE:
+        if self._private or len(self._nodes) == len(self.ids) // PAGE:
             return
         for i in range(len(self._nodes), len(self.ids) // PAGE):
             node = self._insert(encode(self.ids[i * PAGE : (i + 1) * PAGE]), self._pages[i])
@@ -101,7 +104,7 @@ class Sequence:
 
     def fork(self) -> "Sequence":
         """Another sequence with the same tokens, which shares all pages until one of the two writes to the last."""
-        other = Sequence(self._tiers, self._live, self.n_ctx)
+        other = Sequence(self._tiers, self._live, self.n_ctx, private=self._private)
         for page in self._pages[: -(-len(self.ids) // PAGE)]:
             self._tiers.pool.retain(page)
             other._hold(page)
@@ -115,7 +118,7 @@ class Sequence:
         tree = self._tiers.tree
         deepest = self._nodes[-1] if self._nodes else tree.root
         tail = encode(self.ids[len(self._nodes) * PAGE :])
-        if keep and tail:
+        if keep and tail and not self._private:
             known, n_shared = deepest.closest(tail)
             if known is None or n_shared * ID_BYTES < len(tail):
                 known = self._insert(tail, self._pages[len(self._nodes)])
@@ -131,7 +134,8 @@ class Sequence:
     def check_integrity(self) -> None:
         pool, tree = self._tiers.pool, self._tiers.tree
         assert [pool.address(page) for page in self._pages] == self.table[: len(self._pages)].tolist()
-        assert len(self.ids) <= len(self._pages) * PAGE and len(self._nodes) == len(self.ids) // PAGE
+        assert len(self.ids) <= len(self._pages) * PAGE
+        assert len(self._nodes) == (0 if self._private else len(self.ids) // PAGE)
         above = tree.root
         for i, node in enumerate(self._nodes):
             assert node.parent is above and above.children[node.key] is node and len(node.key) == FULL

@@ -51,7 +51,7 @@ class Store:
     ) -> None:
         self.root, self.page_bytes, self.disk_bytes = root, page_bytes, disk_bytes
         self.fingerprint = fingerprint
-        self.folder = root / xxh3_128_hexdigest(f"{page_bytes} {index.canonical(fingerprint)}".encode())
+        self.folder = root / xxh3_128_hexdigest(f"{page_bytes} {index.identity(fingerprint)}".encode())
         self.adds: dict[int, Add] = {}
         self._files = files or Files()
         self._lock: WriterLock | None = None
@@ -109,7 +109,8 @@ class Store:
 
     def _try_lock(self) -> WriterLock | None:
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)  # for parents the mode does not hold
+            self.folder.mkdir(exist_ok=True, mode=0o700)
             return WriterLock.acquire(self._files, self.folder / "lock")
         except OSError as error:
             self._warn(error)
@@ -194,16 +195,16 @@ class Store:
             for slot in holes:
                 self._writer.submit(Punch(slot))
 
-    def flush(self) -> None:
-        """Wait until every order is carried out; `finished` has them then."""
+    def flush(self, seconds: float | None = None) -> None:
+        """Wait until every order is carried out, at most so many seconds if given; `finished` has them then."""
         if self._writer:
-            self._writer.flush()
+            self._writer.flush(seconds)
 
-    def close(self) -> None:
-        """Finish writing and let go of the lock. The store is empty afterwards."""
+    def close(self, seconds: float | None = None) -> None:
+        """Finish writing, within some seconds if given, and let go of the lock. The store is empty afterwards."""
         self._closed = True
         if self._writer:
-            self._stop_writing()
+            self._stop_writing(seconds)
         self._close_pages()
         self.adds = {}
 
@@ -254,9 +255,9 @@ class Store:
             order.sealed = None
         self._lost += writer.finished
 
-    def _stop_writing(self) -> None:
+    def _stop_writing(self, seconds: float | None = None) -> None:
         assert self._writer and self._lock
-        self._writer.close()
+        self._writer.close(seconds)
         self._lock.release()
         self._lock = self._writer = None
 

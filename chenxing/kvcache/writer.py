@@ -4,6 +4,7 @@ Sealing order (law L5): a page's data is written, then its record. Orders are ca
 slot's DROP is in the index before other data is in the slot. The first failure ends all writing: what is sealed stays.
 """
 
+import math
 import os
 import queue
 import threading
@@ -81,21 +82,28 @@ class Writer:
         self._files = files
         self._orders: queue.SimpleQueue[Put | Drop | Use | Punch | Cut | threading.Event | None] = queue.SimpleQueue()
         self._unsynced_since: float | None = None
+        self._last_put = math.inf  # no page is begun after this time
         self._thread = threading.Thread(target=self._run, name="kv-writer", daemon=True)
         self._thread.start()
 
     def submit(self, order: Put | Drop | Use | Punch | Cut) -> None:
         self._orders.put(order)
 
-    def flush(self) -> None:
-        """Wait until all orders so far are carried out."""
+    def flush(self, seconds: float | None = None) -> None:
+        """Wait until all orders so far are carried out, at most so many seconds if given."""
         done = threading.Event()
         self._orders.put(done)
-        while not done.wait(1.0) and self._thread.is_alive():
+        end = math.inf if seconds is None else time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not done.wait(min(1.0, left)) and self._thread.is_alive():
             pass
 
-    def close(self) -> None:
-        """Carry out what was ordered and end. Closes the files."""
+    def close(self, seconds: float | None = None) -> None:
+        """Carry out what was ordered, pages only as far as they are begun within some seconds, and end.
+
+        Closes the files.
+        """
+        if seconds is not None:
+            self._last_put = time.monotonic() + seconds
         self._orders.put(None)
         self._thread.join()
         self._files.close(self.state.pages_fd)
@@ -114,7 +122,8 @@ class Writer:
             if isinstance(order, threading.Event):
                 order.set()
                 continue
-            if self.error is None:
+            is_late = isinstance(order, Put) and time.monotonic() > self._last_put
+            if self.error is None and not is_late:
                 try:
                     self._carry_out(order)
                 except OSError as error:

@@ -335,7 +335,8 @@ class Recorder:
         unit, n_rows = (L.N_OUTPUTS, self.step.n_outputs) if selected else (L.N_ROWS, self.step.n_batch)
         each = 0 if selected else L.EACH_ROWS * stride
         role = f"{type(x).__name__} {form}" + (" selected" if selected else "")
-        where = self._buffer(role, stride * max(n_rows, L.EACH_ROWS * self.n_threads))
+        n_rows = max(n_rows, L.EACH_ROWS * self.n_threads) + L.SPARE_ROWS
+        where = self._buffer(role, stride * n_rows)
         if isinstance(x, Normed):
             kernel, args = f"{_ROWS}:norm({form})", self._row_args(x.x, x.weight, where, stride, each)
         elif isinstance(x, Gated):

@@ -3,7 +3,8 @@
 File     magic 8 bytes, u64 length of the index, xxh3-128 of the index 16 bytes, index (JSON), zeros to a multiple of
          64; then the body: tensors, each at a multiple of 64, and 64 KiB of zeros, so that prefetches and loads past
          the end stay inside
-Index    {"key": ..., "model": path, "tensors": {name: [offset in the body, n_bytes, xxh3-64]}, "body": n_bytes}
+Index    {"key": ..., "model": path, "tensors": {name: [offset in the body, n_bytes, xxh3-64]}, "body": n_bytes,
+         "unpacked": {name: xxh3-64}}, the last for tensors that are used from the GGUF itself
 The key names the model's files (path-free: sizes, modification times, digests of the first bytes and of samples) and
 the code that packs. Every byte that kernels read is checked when the file is mapped, by several threads: about 0.1 s
 for 1 GB that the system has in memory. A file that is damaged, stale or foreign is packed anew; it is never trusted
@@ -28,7 +29,7 @@ import xxhash
 from chenxing.cores import cores
 from chenxing.gguf import GGUF
 from chenxing.kernels.layout import ALIGN
-from chenxing.models.packed_stream import Places, lay_out, packed_pieces
+from chenxing.models.packed_stream import Places, lay_out, packed_pieces, source_name
 from chenxing.models.spec import TensorSpec
 
 MAGIC = b"CXPACK\x00\x02"
@@ -46,6 +47,7 @@ class Index:
     key: str
     model: str
     tensors: dict[str, tuple[int, int, str]]
+    unpacked: dict[str, str]
     body: int
     start: int  # of the body
 
@@ -74,8 +76,8 @@ def model_key(model: GGUF, specs: Sequence[TensorSpec]) -> str:
     return digest.hexdigest()
 
 
-def map_packed(path: Path, key: str) -> tuple[np.ndarray, Places] | None:
-    """The body, u8, read-only, and its tensors, if the file is sound, whole and of this key."""
+def map_packed(path: Path, key: str) -> tuple[np.ndarray, Places, dict[str, str]] | None:
+    """The body, u8, read-only, its tensors and all digests, if the file is sound, whole and of this key."""
     try:
         with path.open("rb") as f:
             index = _read_index(f)
@@ -89,7 +91,27 @@ def map_packed(path: Path, key: str) -> tuple[np.ndarray, Places] | None:
     body = np.frombuffer(mapping, np.uint8, offset=index.start)
     if not _is_sound(body, list(index.tensors.values())):
         return None
-    return body, {name: (offset, n) for name, (offset, n, _) in index.tensors.items()}
+    places = {name: (offset, n) for name, (offset, n, _) in index.tensors.items()}
+    return body, places, {name: digest for name, (_, _, digest) in index.tensors.items()} | index.unpacked
+
+
+def unpacked_digests(model: GGUF, specs: Sequence[TensorSpec]) -> dict[str, str]:
+    """xxh3-64 of each tensor that no spec packs: it is used as the file has it."""
+    packed = {source_name(model, spec) for spec in specs}
+    digests = {}
+    for name in sorted(model.tensors.keys() - packed):
+        digests[name] = xxhash.xxh3_64_hexdigest(model.data(name).data)
+        model.release(name)
+    return digests
+
+
+def weights_identity(model: GGUF, digests: dict[str, str]) -> str:
+    """The same for files with the same weights, whatever they are called and whatever else they say.
+
+    digests: of every tensor that kernels read, as they read it
+    """
+    tensors = [(name, t.ggml_type, t.shape) for name, t in sorted(model.tensors.items())]
+    return xxhash.xxh3_128_hexdigest(repr((tensors, sorted(digests.items()))).encode())
 
 
 def read_index(path: Path) -> Index | None:
@@ -113,7 +135,8 @@ def _read_index(f: BinaryIO) -> Index | None:
         return None
     fields: dict[str, Any] = json.loads(text)
     tensors = {name: (offset, n, check) for name, (offset, n, check) in fields["tensors"].items()}
-    return Index(fields["key"], fields["model"], tensors, fields["body"], _aligned(_HEAD.size + length))
+    unpacked = fields.get("unpacked", {})  # files of earlier versions, which their keys rule out, have none
+    return Index(fields["key"], fields["model"], tensors, unpacked, fields["body"], _aligned(_HEAD.size + length))
 
 
 def _is_sound(body: np.ndarray, tensors: list[tuple[int, int, str]]) -> bool:
@@ -142,11 +165,12 @@ def write_packed(path: Path, key: str, model: GGUF, specs: Sequence[TensorSpec],
     """
     places, n_bytes = lay_out(model, specs)
     hashes = {name: xxhash.xxh3_64() for name in places}
+    unpacked = unpacked_digests(model, specs)
 
     def head() -> bytes:
         tensors = {name: [*place, hashes[name].hexdigest()] for name, place in places.items()}
         index = {"key": key, "model": str(model.path.absolute()), "tensors": tensors, "body": n_bytes}
-        text = json.dumps(index).encode()
+        text = json.dumps(index | {"unpacked": unpacked}).encode()
         whole = _HEAD.pack(MAGIC, len(text), xxhash.xxh3_128_digest(text)) + text
         return whole.ljust(_aligned(len(whole)), b"\0")
 

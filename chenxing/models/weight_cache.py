@@ -13,11 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import xxhash
 
 from chenxing.config import settings
 from chenxing.gguf import GGUF
 from chenxing.kernels.memory import aligned
-from chenxing.models.packed_file import TEMPORARY, Progress, map_packed, model_key, read_index, write_packed
+from chenxing.models.packed_file import (
+    TEMPORARY,
+    Progress,
+    map_packed,
+    model_key,
+    read_index,
+    unpacked_digests,
+    weights_identity,
+    write_packed,
+)
 from chenxing.models.packed_stream import Places, lay_out, packed_pieces
 from chenxing.models.spec import TensorSpec
 
@@ -30,11 +40,13 @@ _ABANDONED_S = 3600
 class Packed:
     """Packed tensors: views of one mapping or one array.
 
-    origin   where they are from, in words
+    identity  of all the model's weights: equal for equal ones, wherever they are from
+    origin    where they are from, in words
     """
 
     data: np.ndarray
     places: Places
+    identity: str
     origin: str
 
     def array(self, name: str) -> np.ndarray:
@@ -73,7 +85,7 @@ def open_packed(
         return _pack_in_memory(model, specs, report, "the cache of weights is off")
     key = model_key(model, specs)
     path = folder() / f"{key}.pack"
-    found = _found(path, key, "mapped from the cache")
+    found = _found(path, key, model, "mapped from the cache")
     if found is not None:
         return found
     try:
@@ -82,13 +94,14 @@ def open_packed(
         return _pack_in_memory(model, specs, report, f"the cache cannot be written: {error.strerror or error}")
 
 
-def _found(path: Path, key: str, origin: str) -> Packed | None:
+def _found(path: Path, key: str, model: GGUF, origin: str) -> Packed | None:
     mapped = map_packed(path, key)
     if mapped is None:
         return None
     with contextlib.suppress(OSError):
         os.utime(path)
-    return Packed(*mapped, origin)
+    data, places, digests = mapped
+    return Packed(data, places, weights_identity(model, digests), origin)
 
 
 def _pack_into(path: Path, key: str, model: GGUF, specs: Sequence[TensorSpec], report: Progress) -> Packed:
@@ -97,7 +110,7 @@ def _pack_into(path: Path, key: str, model: GGUF, specs: Sequence[TensorSpec], r
 
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with FileLock(path.parent / "packing.lock"):
-        found = _found(path, key, "mapped from the cache")
+        found = _found(path, key, model, "mapped from the cache")
         if found is not None:
             return found
         n_bytes = lay_out(model, specs)[1]
@@ -105,7 +118,7 @@ def _pack_into(path: Path, key: str, model: GGUF, specs: Sequence[TensorSpec], r
             reason = f"{n_bytes / 1e9:.1f} GB are more than the cache of weights may take"
             return _pack_in_memory(model, specs, report, reason)
         write_packed(path, key, model, specs, report)
-        found = _found(path, key, "packed into the cache, mapped")
+        found = _found(path, key, model, "packed into the cache, mapped")
         return found or _pack_in_memory(model, specs, report, "the file in the cache could not be read back")
 
 
@@ -113,11 +126,14 @@ def _pack_in_memory(model: GGUF, specs: Sequence[TensorSpec], report: Progress, 
     places, n_bytes = lay_out(model, specs)
     data = aligned(n_bytes)
     ends = {name: offset for name, (offset, _) in places.items()}
+    hashes = {name: xxhash.xxh3_64() for name in places}
     for name, piece in packed_pieces(model, specs):
         data[ends[name] : ends[name] + len(piece)] = piece
+        hashes[name].update(piece.data)
         ends[name] += len(piece)
         report("pack weights", ends[name] / n_bytes)
-    return Packed(data, places, f"packed in memory: {reason}")
+    digests = {name: h.hexdigest() for name, h in hashes.items()} | unpacked_digests(model, specs)
+    return Packed(data, places, weights_identity(model, digests), f"packed in memory: {reason}")
 
 
 def make_room(folder: Path, n_bytes: int, model: Path) -> bool:

@@ -97,6 +97,11 @@ class Weights:
     def n_bytes(self) -> int:
         return self._packed.n_bytes
 
+    @property
+    def identity(self) -> str:
+        """Equal for equal weights, whatever their file is called, wherever and however old it is."""
+        return self._packed.identity
+
     def _item(self, spec: TensorSpec) -> "Matrix | Table | np.ndarray":
         name = source_name(self._model, spec)
         tensor = self._model.tensors[name]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from chenxing.config import parse_size
 from chenxing.errors import UsageError
 from chenxing.kernels.attention_layout import KV_TYPES
 from chenxing.terminal.escapes import unescape
@@ -41,6 +42,7 @@ def add_parsers(subparsers: Any) -> None:
     _add_input_flags(parser.add_argument_group("prompt"))
     _add_output_flags(parser.add_argument_group("answer"))
     add_model_flags(parser.add_argument_group("model"))
+    add_cache_flags(parser.add_argument_group("cache of prompts"))
     add_template_flags(parser.add_argument_group("chat template"))
     add_sampling_flags(
         parser.add_argument_group("sampling", "in brackets: what holds if neither you nor the model says otherwise")
@@ -70,6 +72,32 @@ def model_options(args: argparse.Namespace) -> dict[str, Any]:
     """What add_model_flags has read, as load_model takes it. Raises UsageError."""
     options = {name: getattr(args, name) for name in ("n_ctx", "n_threads", "isa", "weight_cache")}
     return options | {"kv_type": _kv_type(args)}
+
+
+def add_cache_flags(group: argparse._ActionsContainer) -> None:
+    """For every command that answers: where what was computed of prompts is kept for the next ones."""
+    help_disk = "disk for all models' prompts, as in 8GiB (a tenth of the free space, at most 16GiB)"
+    group.add_argument("--cache-disk", metavar="SIZE", help=help_disk)
+    help_ram = "memory for conversations beside the current one, as in 2GiB (a quarter of what is free, at most 8GiB)"
+    group.add_argument("-cram", "--cache-ram", metavar="SIZE", help=help_ram)
+    help_off = "keep prompts in memory only: look for none on disk and write none"
+    group.add_argument("--no-disk-cache", dest="disk_cache", action="store_false", help=help_off)
+
+
+def cache_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What add_cache_flags has read, as load_model takes it. Raises UsageError."""
+    if args.cache_disk is not None and not args.disk_cache:
+        raise UsageError("--cache-disk and --no-disk-cache exclude each other")
+    return {
+        "disk_cache": args.disk_cache,
+        "cache_disk_bytes": parse_size("--cache-disk", args.cache_disk),
+        "cache_ram_bytes": parse_size("-cram/--cache-ram", _mebibytes(args.cache_ram)),
+    }
+
+
+def _mebibytes(text: str | None) -> str | None:
+    """llama-server's spelling of --cache-ram is a number without a unit."""
+    return f"{text}MiB" if text and text.isdecimal() else text
 
 
 def _kv_type(args: argparse.Namespace) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chenxing.engine import Engine
+from chenxing.engine import MEMORY_ONLY, Engine
 from chenxing.gguf import GGUF
 from chenxing.kernels.library import KernelLibrary, Progress
 from chenxing.models.model import read_model
@@ -83,7 +83,7 @@ def run_tests(
     n_ctx = max(test.n_depth + test.n_tokens for test in tests)
     library = KernelLibrary()
     for n in n_threads:
-        engine = Engine(gguf, read_model(gguf, n_ctx), n_ctx, library, n, on_progress)
+        engine = Engine(gguf, read_model(gguf, n_ctx), n_ctx, library, n, on_progress, cache=MEMORY_ONLY)
         try:
             read = PlainRead(library, engine.model.team)
             work = count_work(engine.hp, engine.model.weights, engine.kv_type)

@@ -1,16 +1,20 @@
-"""`chenxing cache`: shows what the cache folder holds, and clears it."""
+"""`chenxing cache`: shows what the cache folder holds, verifies and clears it."""
 
 import argparse
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
+from chenxing.errors import UsageError
 from chenxing.hub.disk import human_bytes
-from chenxing.terminal.cache_sections import SECTIONS, Entry, Section, sections
+from chenxing.terminal.cache_sections import SECTIONS, Entry, Section, kv_stores, remove_kv, sections
 
 _HEADER = ("SECTION", "ENTRY", "SIZE", "LAST USE")
 _DESCRIPTION = """\
-What the cache folder holds: packed weights, compiled kernels, tables. All of it is made again when it is needed.
+What the cache folder holds: KV of prompts and answers, packed weights, compiled kernels, tables. All of it is
+made again when it is needed. `verify` reads the KV of all or of the named models and counts what is damaged, which is
+computed again; `clear kv MODEL` clears one model's.
 """
 
 
@@ -18,31 +22,36 @@ def add_parsers(subparsers: Any) -> None:
     """Adds the sub-parser of `cache`."""
     parser = subparsers.add_parser("cache", help="show or clear what is kept to start faster", description=_DESCRIPTION)
     add = parser.add_argument
-    add("action", nargs="?", choices=("show", "clear"), default="show", metavar="show|clear", help="what to do (show)")
+    add(
+        "action",
+        nargs="?",
+        choices=("show", "verify", "clear"),
+        default="show",
+        metavar="show|verify|clear",
+        help="(show)",
+    )
     names = [section.name for section in SECTIONS]
-    help_names = f"{', '.join(names)} or all (all, when shown)"
-    add("sections", nargs="*", metavar="SECTION", help=help_names, type=_section_name)
+    help_names = f"{', '.join(names)} or all (all, when shown); after kv also models"
+    add("names", nargs="*", metavar="SECTION|MODEL", help=help_names)
     add("--json", action="store_true", help="print a JSON list")
     parser.set_defaults(run=run)
 
 
-def _section_name(text: str) -> str:
-    names = [*(section.name for section in SECTIONS), "all"]
-    if text not in names:
-        raise argparse.ArgumentTypeError(f"expected one of {', '.join(names)}, found {text!r}")
-    return text
-
-
 def run(args: argparse.Namespace) -> int:
-    from chenxing.errors import UsageError
-
+    names: list[str] = args.names
+    if args.json and args.action != "show":
+        raise UsageError(f"--json shows: it cannot be given with {args.action}")
+    if args.action == "verify":
+        return _verify(names[1:] if names[:1] == ["kv"] else names)
+    if args.action == "clear" and names[:1] == ["kv"] and set(names[1:]) - _known_names():
+        return _clear_models(names[1:])
+    if unknown := [name for name in names if name not in _known_names()]:
+        raise UsageError(f"chenxing cache: expected one of {_all_names()}, found {unknown[0]!r}")
     if args.action == "clear":
-        if args.json:
-            raise UsageError("--json shows: it cannot be given with clear")
-        if not args.sections:
+        if not names:
             raise UsageError("chenxing cache clear: name what to clear: " + _all_names())
-        return _clear(sections(args.sections))
-    shown = [(section, section.show()) for section in sections(args.sections or ["all"])]
+        return _clear(sections(names))
+    shown = [(section, section.show()) for section in sections(names or ["all"])]
     if args.json:
         _print_json(shown)
     else:
@@ -54,11 +63,41 @@ def _all_names() -> str:
     return ", ".join([*(section.name for section in SECTIONS), "all"])
 
 
+def _known_names() -> set[str]:
+    return {"all", *(section.name for section in SECTIONS)}
+
+
+def _kv_folder() -> Path:
+    return next(section.folder for section in SECTIONS if section.name == "kv")
+
+
+def _verify(models: list[str]) -> int:
+    """Reads every page; 1 if any is not what was sealed."""
+    from chenxing.kvcache import verify_store
+
+    n_damaged = 0
+    for store in kv_stores(_kv_folder(), models):
+        found = verify_store(store.folder)
+        n_damaged += found.n_damaged
+        print(f"{store.name}: {found.n_sound} pages are sound, {found.n_damaged} damaged")
+    return 1 if n_damaged else 0
+
+
+def _clear_models(models: list[str]) -> int:
+    freed, left = remove_kv(kv_stores(_kv_folder(), models))
+    _say_freed("kv", freed, left)
+    return 0
+
+
+def _say_freed(name: str, freed: int, left: int) -> None:
+    what = "model" if name == "kv" else "file"
+    more = f"; {left} {what}{'s' * (left != 1)} could not be removed" if left else ""
+    print(f"{name}: {human_bytes(freed)} freed{more}")
+
+
 def _clear(chosen: list[Section]) -> int:
     for section in chosen:
-        freed, left = section.clear()
-        more = f"; {left} file{'s' * (left != 1)} could not be removed" if left else ""
-        print(f"{section.name}: {human_bytes(freed)} freed{more}")
+        _say_freed(section.name, *section.clear())
     return 0
 
 
@@ -67,6 +106,7 @@ def _print_json(shown: list[tuple[Section, list[Entry]]]) -> None:
 
     rows = [
         {"section": section.name, "entry": entry.name, "bytes": entry.n_bytes, "last_use": round(entry.last_use)}
+        | entry.more
         for section, entries in shown
         for entry in entries
     ]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from chenxing.config import settings
 from chenxing.cores import cores
 from chenxing.hub.disk import human_bytes
-from chenxing.terminal.memory import resident_bytes
+from chenxing.memory import resident_bytes
 
 if TYPE_CHECKING:
     from chenxing.llm import LLM

@@ -14,7 +14,7 @@ from chenxing.config import settings
 from chenxing.cores import cores
 from chenxing.errors import ChenxingError
 from chenxing.hub.disk import free_bytes, human_bytes
-from chenxing.terminal.memory import machine_bytes
+from chenxing.memory import machine_bytes
 
 _LITTLE_DISK_BYTES = 5 * 10**9
 _LITTLE_MEMORY_BYTES = 2 * 10**9

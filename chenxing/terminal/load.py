@@ -1,5 +1,6 @@
 """Opening a model for a command, with the progress on stderr."""
 
+import logging
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -21,11 +22,16 @@ def load_model(
     kv_type: str = "f16",
     isa: str | None = None,
     weight_cache: bool = True,
+    disk_cache: bool = True,
+    cache_disk_bytes: int | None = None,
+    cache_ram_bytes: int | None = None,
     chat_template: str | None = None,
 ) -> "tuple[LLM, float]":
     """The model and the milliseconds that it took. n_ctx 0 and n_threads None: what the model and the machine have."""
     from chenxing.llm import LLM
 
+    if logging.lastResort:  # where nobody handles the package's warnings, they look like all that the command says
+        logging.lastResort.setFormatter(logging.Formatter("chenxing: %(message)s"))
     progress = ProgressLine(sys.stderr)
     start = time.perf_counter()
     try:
@@ -36,6 +42,9 @@ def load_model(
                 n_threads=n_threads,
                 isa=isa,
                 weight_cache=weight_cache,
+                disk_cache=disk_cache,
+                cache_disk_bytes=cache_disk_bytes,
+                cache_ram_bytes=cache_ram_bytes,
                 chat_template=chat_template,
                 kv_type=kv_type,
                 on_progress=progress.update,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from chenxing.errors import UsageError
 from chenxing.terminal.args import (
+    cache_options,
     model_options,
     system_prompt,
     template_kwargs,
@@ -37,11 +38,12 @@ def run(args: argparse.Namespace) -> int:
     max_tokens, kwargs = read_length(args.n_predict, "-n/--predict"), template_kwargs(args)
     sampling = given_sampling(args)
     stop = tuple(typed_text(args, text) for text in args.reverse_prompt)
+    options = model_options(args) | cache_options(args)
 
-    llm, load_ms = load_model(args.model, **model_options(args), chat_template=template_override(args))
+    llm, load_ms = load_model(args.model, **options, chat_template=template_override(args))
     try:
-        options = Options(replace(llm.sampling_defaults, **sampling), max_tokens, stop, kwargs, args.raw)
-        session = Session(llm, options)
+        chosen = Options(replace(llm.sampling_defaults, **sampling), max_tokens, stop, kwargs, args.raw)
+        session = Session(llm, chosen)
         session.system = system
         _introduce(session, args)
         if interactive:

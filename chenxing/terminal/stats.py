@@ -2,14 +2,21 @@
 
 from typing import TYPE_CHECKING, Any
 
+from chenxing.hub.disk import human_bytes
+
 if TYPE_CHECKING:
     from chenxing.engine import Generation, Stats
+    from chenxing.kvcache import CacheStats
     from chenxing.terminal.session import Session
 
 
 def stats_line(stats: "Stats") -> str:
-    """`prompt 320 tokens (300 cached) 812 tok/s · answer 120 tokens 94.3 tok/s`; speeds of what was computed."""
-    cached = f" ({stats.n_cached} cached)" if stats.n_cached else ""
+    """`prompt 320 tokens (300 cached, 256 from disk) 812 tok/s · answer 120 tokens 94.3 tok/s`.
+
+    Speeds are of what was computed; what is cached and not from disk was in memory.
+    """
+    disk = f", {stats.n_from_disk} from disk" if stats.n_from_disk else ""
+    cached = f" ({stats.n_cached} cached{disk})" if stats.n_cached else ""
     prompt = f"prompt {_tokens(stats.n_prompt)}{cached}{_speed(stats.prompt_per_second)}"
     return f"{prompt} · answer {_tokens(stats.n_generated)}{_speed(stats.generated_per_second)}"
 
@@ -40,15 +47,20 @@ def session_report(session: "Session") -> str:
             f"last     {stats_line(stats[-1])}",
             f"session  {len(answers)} answer{'s' * (len(answers) != 1)}, {_tokens(sum(s.n_generated for s in stats))}"
             f" generated, {_tokens(sum(s.n_cached for s in stats))} of the prompts found in the cache",
+            f"cache    {_kept(llm.cache_stats)}",
             f"filled   {used} of {llm.n_ctx} tokens ({used / llm.n_ctx:.0%})",
         ]
     return "\n".join(lines)
 
 
 def timings(stats: "Stats") -> dict[str, Any]:
-    """The figures under the names of llama-server's `timings`: prompt_n counts what was computed, cache_n the rest."""
+    """The figures under the names of llama-server's `timings`: prompt_n counts what was computed, cache_n the rest.
+
+    cache_disk_n of the latter were on disk alone.
+    """
     return {
         "cache_n": stats.n_cached,
+        "cache_disk_n": stats.n_from_disk,
         "prompt_n": stats.n_prompt - stats.n_cached,
         "prompt_ms": round(stats.prompt_ms, 3),
         "prompt_per_second": round(stats.prompt_per_second, 3),
@@ -56,6 +68,12 @@ def timings(stats: "Stats") -> dict[str, Any]:
         "predicted_ms": round(stats.generation_ms, 3),
         "predicted_per_second": round(stats.generated_per_second, 3),
     }
+
+
+def _kept(stats: "CacheStats") -> str:
+    """`1200 tokens of prompts and answers, 53.5 MB in memory, 48.1 MB on disk`"""
+    disk = f"{human_bytes(stats.n_bytes_disk)} on disk" if stats.n_bytes_disk else "nothing on disk"
+    return f"{_tokens(stats.n_tokens)} of prompts and answers, {human_bytes(stats.n_bytes_ram)} in memory, {disk}"
 
 
 def _tokens(n: int) -> str:

@@ -115,7 +115,7 @@ def _perplexity(args: argparse.Namespace) -> int:
     from chenxing.terminal.perplexity import perplexity, read_text
 
     text = read_text(args.file, escape=args.escape)
-    llm, _ = load_model(args.model, **model_options(args))
+    llm, _ = load_model(args.model, **model_options(args), disk_cache=False)
     for notice in llm.notices:
         print(f"chenxing: {notice}", file=sys.stderr)
     try:

@@ -1,6 +1,6 @@
 """The tokenizer of a model: text to ids, ids to text, and what is special about which id."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -12,6 +12,13 @@ from chenxing.tokenizer.pieces import Pieces, clean_spaces
 from chenxing.tokenizer.special import SpecialTokens
 from chenxing.tokenizer.stream import StreamDecoder
 from chenxing.tokenizer.vocabulary import Attr, TokenType, Vocabulary
+
+
+class Spellings(Protocol):
+    """Knows of texts which tokens they were made of, such as a model's answers: not always those of `encode`."""
+
+    def find(self, data: bytes, start: int, end: int) -> tuple[int, Sequence[int]] | None:
+        """Of data[start:end]: where a known text begins that reaches to its end, and the text's ids."""
 
 
 class Encoder(Protocol):
@@ -45,6 +52,7 @@ class Rules:
 class Tokenizer:
     """Ids equal to llama.cpp's. Made by `load_tokenizer`. May be used by several threads.
 
+    key                      16 bytes that name the vocabulary: the same in two files is the same here
     n_vocab                  number of tokens
     bos_id, eos_id, ...      token ids, None where the vocabulary has no such token
     eog_ids                  tokens that end a generation
@@ -57,7 +65,9 @@ class Tokenizer:
         identities: Identities,
         rules: Rules,
         make_encoder: Callable[[Callable[[int], bool] | None], Encoder],
+        key: bytes,
     ) -> None:
+        self.key = key
         self.n_vocab = vocabulary.n
         self.model, self.pre = rules.model, rules.pre
         self.add_bos, self.add_eos, self.add_sep = rules.add_bos, rules.add_eos, rules.add_sep
@@ -86,7 +96,13 @@ class Tokenizer:
         return self._make_encoder(lambda token: token not in control)
 
     def encode(
-        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False, guard: str | None = None
+        self,
+        text: str | bytes,
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        guard: str | None = None,
+        spellings: Spellings | None = None,
     ) -> list[int]:
         """Token ids of text.
 
@@ -95,6 +111,9 @@ class Tokenizer:
         parse_special  the texts of control tokens in it become those tokens; of user-defined ones they always do
         guard          a noncharacter. It is dropped, but no special token is matched across a place where it stood,
                        and no control token comes out of plain text
+        spellings      are preferred to the encoder's choice where plain text ends with what they know. Special tokens
+                       are found before, so they are the same ones with and without; and ids are taken only if none of
+                       them is special and together they are the very bytes
 
         Raises TokenizerError where the vocabulary cannot represent the text.
         """
@@ -106,15 +125,32 @@ class Tokenizer:
         encoder = self._guarded_encoder if guard else self._encoder
         ids = list(self._rules.begin) if add_special else []
         after_special = True
-        for part in self._special.partition(data, parse_special, guards):
-            if isinstance(part, int):
-                ids.append(part)
+        for start, end, token in self._special.partition(data, parse_special, guards):
+            if token is not None:
+                ids.append(token)
             else:
-                ids += encoder.encode(part, after_special)
-            after_special = isinstance(part, int)
+                cut, known = self._known_end(data, start, end, spellings) if spellings else (end, [])
+                ids += encoder.encode(data[start:cut], after_special) if start < cut else []
+                ids += known
+            after_special = token is not None
         if add_special:
             ids += self._rules.end
         return ids
+
+    def _known_end(self, data: bytes, start: int, end: int, spellings: Spellings) -> tuple[int, list[int]]:
+        """Where the end of the plain text data[start:end] begins whose spelling is known, and its ids."""
+        known: list[Sequence[int]] = []
+        while start < end and (found := spellings.find(data, start, end)):
+            at, ids = found
+            if not start <= at < end or not self._spells(ids, data[at:end]):
+                break
+            known.append(ids)
+            end = at
+        return end, [token for ids in reversed(known) for token in ids]
+
+    def _spells(self, ids: Sequence[int], text: bytes) -> bool:
+        in_range = all(0 <= token < self.n_vocab for token in ids)
+        return in_range and self._special.ids.isdisjoint(ids) and self.join(ids) == text
 
     def decode(self, ids: Iterable[int], *, special: bool = False) -> bytes:
         """The text of a whole sequence, as llama.cpp's llama_detokenize: without the space that SPM puts in front of a
@@ -149,6 +185,10 @@ class Tokenizer:
     def is_control(self, token_id: int) -> bool:
         """Whether the token shapes the conversation and is no text."""
         return bool(self._vocabulary.attrs[self._vocabulary.checked(token_id)] & Attr.CONTROL)
+
+    def is_special(self, token_id: int) -> bool:
+        """Whether its text is matched as a whole, before plain text is split: a control or user-defined token."""
+        return token_id in self._special.ids
 
     def find(self, text: str) -> int | None:
         """The token that the file spells so."""

@@ -64,7 +64,8 @@ def load_tokenizer(model: GGUF) -> Tokenizer:
         )
     pre = _pre_tokenizer(model, name)
     stored = read_stored(model)
-    tables = cached(content_key(name, stored), lambda: _build(model, name, stored))
+    key = content_key(name, stored)
+    tables = cached(key, lambda: _build(model, name, stored))
     vocabulary = Vocabulary(stored, tables)
     defaults = kind.defaults
     if pre and not pre.has_default_bos:
@@ -72,7 +73,8 @@ def load_tokenizer(model: GGUF) -> Tokenizer:
     identities = identify(model, vocabulary, defaults)
     mark_stripping(model, vocabulary, model.get(_KEYS + "pre", str) or "")
     rules = _rules(model, kind, pre, identities)
-    return Tokenizer(vocabulary, identities, rules, _encoders(model, vocabulary, tables, pre, rules, identities))
+    encoders = _encoders(model, vocabulary, tables, pre, rules, identities)
+    return Tokenizer(vocabulary, identities, rules, encoders, key)
 
 
 def _pre_tokenizer(model: GGUF, name: str) -> PreTokenizer | None:

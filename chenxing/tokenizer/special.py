@@ -13,15 +13,25 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from chenxing.tokenizer.vocabulary import Attr, Vocabulary
 
 _SPACES = b" \t\n\v\f\r"
 
 
+class Span(NamedTuple):
+    """Bytes start to end of a text: a special token (with white space that it swallows), or plain text if None."""
+
+    start: int
+    end: int
+    token: int | None
+
+
 class SpecialTokens:
     """All tokens of a vocabulary that are matched as a whole.
 
+    ids         all of them: control, unknown and user-defined ones
     never_text  texts of those that shape a conversation: control, unknown, and user-defined ones such as <|user|>
     """
 
@@ -29,22 +39,20 @@ class SpecialTokens:
         special = vocabulary.ids(Attr.CONTROL | Attr.USER_DEFINED | Attr.UNKNOWN)
         texts = {token: vocabulary.text(token) for token in special}
         hidden = frozenset(vocabulary.ids(Attr.CONTROL | Attr.UNKNOWN))
-        self._texts = texts
+        self._texts, self.ids = texts, frozenset(special)
         self._all = _Presence(texts)
         self._shown = _Presence({token: text for token, text in texts.items() if token not in hidden})
         self._lstrip, self._rstrip = frozenset(vocabulary.ids(Attr.LSTRIP)), frozenset(vocabulary.ids(Attr.RSTRIP))
         self.never_text = [text for token, text in texts.items() if token in hidden or _is_markup(text)]
 
-    def partition(self, data: bytes, parse_special: bool, guards: Sequence[int] = ()) -> list[bytes | int]:
+    def partition(self, data: bytes, parse_special: bool, guards: Sequence[int] = ()) -> list[Span]:
         """data as texts and tokens. guards: ascending places that no token may reach across."""
         present = (self._all if parse_special else self._shown).tokens(data)
-        if not present:
-            return [data] if data else []
         taken: list[tuple[int, int, int]] = []
         used = bytearray(len(data))
         for token in sorted(present, key=lambda token: (-len(self._texts[token]), token)):
             taken += self._occurrences(token, data, used, guards)
-        return _cut(data, sorted(taken))
+        return _with_texts(len(data), sorted(taken))
 
     def _occurrences(
         self, token: int, data: bytes, used: bytearray, guards: Sequence[int]
@@ -122,17 +130,17 @@ def _reaches_across(start: int, end: int, guards: Sequence[int]) -> bool:
     return guard < len(guards) and guards[guard] < end
 
 
-def _cut(data: bytes, taken: list[tuple[int, int, int]]) -> list[bytes | int]:
-    pieces: list[bytes | int] = []
+def _with_texts(n_bytes: int, taken: list[tuple[int, int, int]]) -> list[Span]:
+    spans: list[Span] = []
     place = 0
     for start, end, token in taken:
         if start > place:
-            pieces.append(data[place:start])
-        pieces.append(token)
+            spans.append(Span(place, start, None))
+        spans.append(Span(start, end, token))
         place = end
-    if place < len(data):
-        pieces.append(data[place:])
-    return pieces
+    if place < n_bytes:
+        spans.append(Span(place, n_bytes, None))
+    return spans
 
 
 def _is_markup(text: bytes) -> bool:

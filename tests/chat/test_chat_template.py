@@ -184,6 +184,63 @@ def test_the_callers_messages_and_tools_stay_as_they_are():
     assert conversation == CONVERSATIONS["call and answer"]
 
 
+# what a conversation's next prompt has in common with the one before
+
+
+def common(a: str, b: str) -> str:
+    n = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return a[:n]
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
+def test_reasoning_that_comes_back_is_shown_where_the_template_shows_it(key):
+    call = {"type": "function", "function": {"name": "look", "arguments": "{}"}}
+    question = [{"role": "system", "content": "S"}, user("Q")]
+    chat, first = template("qwen3"), template("qwen3").render(question).text
+    thought = assistant("", tool_calls=[call], **{key: "Hm."})
+    second = chat.render([*question, thought, {"role": "tool", "content": "R"}]).text
+    assert second.startswith(first + '<think>\nHm.\n</think>\n\n<tool_call>\n{"name": "look"')
+    third = chat.render([*question, thought, {"role": "tool", "content": "R"}, assistant("A", **{key: "So."})]).text
+    assert third.startswith(second.removesuffix("<|im_start|>assistant\n"))
+
+
+@pytest.mark.parametrize("name", ["qwen3", "deepseek_r1"])
+def test_without_the_reasoning_all_before_the_answer_is_the_same(name):
+    chat, question = template(name), [{"role": "system", "content": "S"}, user("Q")]
+    first = chat.render(question).text
+    asked = first.removesuffix("<think>\n")  # which deepseek_r1 opens for the answer alone
+    later = [*question, assistant("A"), user("More")]
+    with_reasoning = [*question, assistant("A", reasoning_content="Hm."), user("More")]
+    assert chat.render(later).text.startswith(asked + "A")
+    assert chat.render(with_reasoning).text == chat.render(later).text
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (DATA / "templates").iterdir()))
+def test_a_late_system_message_changes_nothing_before_it(name):
+    chat = template(name)
+    question = [{"role": "system", "content": "FIRST"}, user("one"), assistant("two"), user("three")]
+    late = {"role": "system", "content": "LATE"}
+    first = chat.render(question, add_generation_prompt=False).text
+    for more in ([late], [late, user("T")], [assistant("B"), late, user("T")], [assistant("B"), late, assistant("C")]):
+        text = chat.render([*question, *more], add_generation_prompt=False).text
+        assert text.count("LATE") == 1 and text.count("FIRST") == 1
+        end = first.index("three") + len("three")  # behind it a fold may put what follows into the same turn
+        assert common(first, text).startswith(first[:end]), (name, more)
+        assert text.index("LATE") > end
+
+
+def test_a_refusal_leaves_the_system_prompt_in_its_place():
+    source = (
+        "{% for m in messages %}{% if m.role == 'tool' and m.content == 'bad' %}{{ raise_exception('no') }}{% endif %}"
+        "[{{ m.role }}]{{ m.content }}{% endfor %}"
+    )
+    chat = ChatTemplate(source, bos="", eos="")
+    question = [{"role": "system", "content": "S"}, user("Q")]
+    first = chat.render(question).text
+    refused = [*question, assistant("A"), {"role": "tool", "name": "look", "content": "bad"}]
+    assert chat.render(refused).text == first + "[assistant]A[user]Result of look:\nbad"
+
+
 @pytest.mark.model
 def test_users_text_becomes_the_tokens_of_text(smollm2_path):
     from chenxing.chat import load_template

@@ -14,7 +14,7 @@ GREEDY = SamplingParams(temp=0.0)
 
 @pytest.fixture(scope="module")
 def llm(smollm2_path):
-    with LLM.load(smollm2_path, n_ctx=1024) as llm:
+    with LLM.load(smollm2_path, n_ctx=1024, disk_cache=False) as llm:
         yield llm
 
 
@@ -44,7 +44,9 @@ def test_reuse_is_exact_and_counted(llm):
     cold = llm.logits(ids, len(ids) - 1)[0].copy()
     engine = llm._engine
     n_cached, logits = engine.prompt(ids)
-    assert n_cached == len(ids) - 1  # logits() left the same tokens; the last one is always computed
+    assert n_cached == 0 and np.array_equal(bits(logits), bits(cold))  # logits() keeps nothing
+    n_cached, logits = engine.prompt(ids)
+    assert n_cached == len(ids) - 1  # the last one is always computed
     assert np.array_equal(bits(logits), bits(cold))
     other = [*ids[:50], *ids[60:]]
     n_cached, _ = engine.prompt(other)
@@ -96,7 +98,7 @@ def test_max_tokens_zero_computes_nothing(llm):
 
 
 def test_a_full_context_ends_the_answer(smollm2_path):
-    with LLM.load(smollm2_path, n_ctx=64) as small:
+    with LLM.load(smollm2_path, n_ctx=64, disk_cache=False) as small:
         answer = small.generate("Once upon a time", raw=True, params=SamplingParams(temp=0.0, ignore_eos=True))
         assert answer.finish_reason == "length"
         assert answer.stats.n_prompt + answer.stats.n_generated == 64 + 1  # the last token needs no place
@@ -115,7 +117,7 @@ def test_the_same_bits_for_any_number_of_threads(smollm2_path, llm):
     ids = llm.tokenize("The quick brown fox jumps over the lazy dog. " * 6)
     expected = llm.logits(ids, len(ids) - 3)
     for n_threads in (1, 3):
-        with LLM.load(smollm2_path, n_ctx=256, n_threads=n_threads) as other:
+        with LLM.load(smollm2_path, n_ctx=256, n_threads=n_threads, disk_cache=False) as other:
             assert np.array_equal(bits(expected), bits(other.logits(ids, len(ids) - 3)))
 
 

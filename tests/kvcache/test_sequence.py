@@ -41,6 +41,19 @@ def test_what_is_not_kept_is_forgotten_after_the_last_full_page():
     assert kv.match([*text, 0]) == 64
 
 
+def test_a_private_sequence_leaves_nothing_and_finds_nothing():
+    kv, text = cache(), ids(70)
+    sequence = kv.begin_private(N_CTX)
+    assert compute(sequence, text)
+    kv.check_integrity()
+    other = sequence.fork()
+    assert compute(other, [1, 2])
+    for one in (sequence, other):
+        one.release()
+    kv.check_integrity()
+    assert kv.match([*text, 0]) == 0 and kv.stats().n_pages_ram == 0
+
+
 def test_a_shared_beginning_is_stored_once():
     kv, system = cache(), ids(3 * PAGE)
     for i in range(20):

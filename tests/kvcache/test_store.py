@@ -28,7 +28,8 @@ def ids(n: int, seed: int = 0) -> list[int]:
 
 def open_cache(folder: Path | None, name: str = "a", files: Files | None = None, **options: int) -> KVCache:
     sizes = {"page_bytes": PAGE_BYTES, "ram_bytes": 1000 * PAGE_BYTES, "disk_bytes": 1 << 30} | options
-    return KVCache(sizes.pop("page_bytes"), folder=folder, fingerprint={"name": name}, files=files, **sizes)
+    fingerprint = {"name": name, "weights": name}
+    return KVCache(sizes.pop("page_bytes"), folder=folder, fingerprint=fingerprint, files=files, **sizes)
 
 
 def remember(cache: KVCache, text: list[int]) -> int:
@@ -54,6 +55,33 @@ def test_the_next_start_finds_it(tmp_path):
         assert cache.stats().n_restored == 4
         cache.close()
         text = [*text, 0]
+
+
+def test_the_name_is_no_part_of_the_identity(tmp_path):
+    text, kept = ids(PAGE), {"ram_bytes": 10 * PAGE_BYTES, "folder": tmp_path, "disk_bytes": 1 << 30}
+    cache = KVCache(PAGE_BYTES, fingerprint={"name": "before", "weights": 1}, **kept)
+    remember(cache, text)
+    cache.close()
+    cache = KVCache(PAGE_BYTES, fingerprint={"name": "after", "weights": 1}, **kept)
+    assert remember(cache, [*text, 0]) == PAGE
+    cache.close()
+    assert [info.name for info in list_stores(tmp_path)] == ["before"]
+
+
+def test_a_bounded_close_leaves_pages_out_but_no_rest(tmp_path):
+    class SlowFiles(Files):
+        def write(self, fd, data, offset):
+            time.sleep(0.05)
+            super().write(fd, data, offset)
+
+    text = ids(30 * PAGE)
+    cache = open_cache(tmp_path, files=SlowFiles())
+    remember(cache, text)
+    cache.close(0.3)
+    cache = open_cache(tmp_path)
+    assert 0 < remember(cache, text) < 29 * PAGE
+    assert cache.stats().n_damaged == 0
+    cache.close()
 
 
 def test_other_settings_are_another_store(tmp_path):
@@ -377,9 +405,10 @@ def test_the_catalogue(tmp_path):
     remember(cache, ids(100))
     remember(cache, [*ids(100), 0])
     cache.flush()
+    cache.flush()  # the first one made the shorter last page superfluous
     (info,) = list_stores(tmp_path)
     assert (info.n_pages, info.n_tokens, info.is_in_use) == (4, 101, True)
-    assert (info.n_requests, info.n_reused, info.fingerprint) == (1, 100, {"name": "a"})
+    assert (info.n_requests, info.n_reused, info.name) == (1, 100, "a")
     assert clear_store(info.folder) is None
     cache.close()
     with (info.folder / "pages").open("r+b") as file:

@@ -26,7 +26,7 @@ def written(tmp_path: Path) -> tuple[Path, str]:
 
 def test_mapped_is_what_was_packed(written, tmp_path):
     path, key = written
-    body, places = map_packed(path, key)
+    body, places, _ = map_packed(path, key)
     model = open_gguf(tmp_path / "m.gguf")
     offset, n_bytes = places["b.weight"]
     assert np.array_equal(body[offset : offset + n_bytes].view(np.float32), model.data("b.weight").view(np.float32))

@@ -57,6 +57,24 @@ def test_packed_once_and_found_again(home, tmp_path, monkeypatch):
     assert again.origin == "mapped from the cache" and contents(again) == contents(first)
 
 
+def test_the_identity_is_of_the_weights_alone(home, tmp_path):
+    path = write_model(tmp_path / "m.gguf")
+    specs = SPECS[:2]  # c.weight is then used as the file has it
+    identity = open_packed(open_gguf(path), specs).identity
+    moved = path.rename(tmp_path / "moved.gguf")
+    os.utime(moved, (5, 5))
+    assert open_packed(open_gguf(moved), specs).identity == identity
+    assert open_packed(open_gguf(moved), specs).origin == "mapped from the cache"
+    assert open_packed(open_gguf(moved), specs, use_cache=False).identity == identity
+    for name in ("a.weight", "b.weight", "c.weight"):
+        tensor = open_gguf(moved).tensors[name]
+        data = bytearray(moved.read_bytes())
+        data[tensor.offset + 2] ^= 1
+        path.write_bytes(data)
+        for use_cache in (True, False):
+            assert open_packed(open_gguf(path), specs, use_cache=use_cache).identity != identity, name
+
+
 def test_a_damaged_file_is_packed_anew(home, tmp_path):
     model = open_gguf(write_model(tmp_path / "m.gguf"))
     good = contents(open_packed(model, SPECS))

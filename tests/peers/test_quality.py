@@ -44,7 +44,7 @@ def measure(path: Path) -> tuple[Comparison, Comparison]:
     """Ours and llama.cpp's, as its users run it, against the float32 reference on the same tokens."""
     reference = Reference(path, dtype=np.float32, n_ctx=N_CTX)
     ours, theirs = [], []
-    with LLM.load(path, n_ctx=N_CTX) as llm, LlamaCpp(path, n_ctx=N_CTX) as oracle:
+    with LLM.load(path, n_ctx=N_CTX, disk_cache=False) as llm, LlamaCpp(path, n_ctx=N_CTX) as oracle:
         for ids in chunks(oracle):
             truth = reference.logits(ids)
             ours.append(compare(truth, llm.logits(ids), ids))

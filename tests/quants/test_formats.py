@@ -14,7 +14,8 @@ from reference.emulation import EMULATED
 from reference.emulation import compiled as compiled_here
 from reference.native import RUNNABLE, Linear, call, f32_bits, kernels, q8_rows, q8k_rows
 
-from chenxing.kernels.memory import address
+from chenxing.kernels.layout import SPARE_ROWS
+from chenxing.kernels.memory import address, aligned
 from chenxing.models.packing import pack_matrix
 from chenxing.quants import QUANTS, TILE_ROWS
 
@@ -81,7 +82,10 @@ class Rows:
         self.kind, form = Type[name], QUANTS[name].activation
         block = {"q8": 32, "q8k": 256, "f32": 1}[form]
         self.q, self.d = q, rng.uniform(1e-3, 0.1, (len(q), q.shape[1] // block)).astype(np.float32)
-        self.x = self.q * self.d if form == "f32" else None
+        self.x = None
+        if form == "f32":
+            self.x = aligned((len(q) + SPARE_ROWS, q.shape[1]), np.float32)[: len(q)]
+            self.x[:] = self.q * self.d
         self.data = self.x if form == "f32" else (q8_rows if form == "q8" else q8k_rows)(q, self.d)
 
     def twin(self, blocks: np.ndarray) -> np.ndarray:
@@ -163,9 +167,10 @@ def test_decode_is_the_gguf_packages(name: str, isa: str) -> None:
 
 @pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("rows", "n_blocks", "n"), [(16, 1, 1), (40, 3, 5), (24, 8, 13), (64, 2, 35)])
+@pytest.mark.parametrize(("rows", "n_blocks", "n"), [(16, 1, 1), (40, 3, 5), (24, 8, 13), (32, 11, 70)])
 def test_product_is_the_twins(name: str, isa: str, rows: int, n_blocks: int, n: int) -> None:
-    """Whole and partial tiles; rows of activations in groups, alone, and past the block that stays in cache."""
+    """Whole and partial tiles; rows of activations alone, in groups, and more than share an unpacked block; blocks that
+    are unpacked together, and what is left of them."""
     blocks = random_blocks(name, rows, n_blocks_of(name, n_blocks))
     x = Rows(name, random_q(n, width(blocks, name)))
     assert same_bits(product(isa, name, blocks, x), x.twin(blocks))

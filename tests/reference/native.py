@@ -44,7 +44,7 @@ def f32_bits(value: float) -> int:
 def q8_rows(q: np.ndarray, d: np.ndarray) -> np.ndarray:
     """i8[n, k], f32[n, k / 32] -> u8[n, bytes] of Q8 blocks, by kernels/layout.py."""
     n, k = q.shape
-    rows = aligned((n, k // 32, L.Q8_BLOCK))
+    rows = aligned((n + L.SPARE_ROWS, k // 32, L.Q8_BLOCK))[:n]
     sums = q.reshape(n, -1, 32).sum(axis=-1, dtype=np.int32)
     rows[..., :32] = q.reshape(n, -1, 32).view(np.uint8)
     _put(rows, L.Q8_D, d)
@@ -56,7 +56,7 @@ def q8_rows(q: np.ndarray, d: np.ndarray) -> np.ndarray:
 def q8k_rows(q: np.ndarray, d: np.ndarray) -> np.ndarray:
     """i8[n, k], f32[n, k / 256] -> u8[n, bytes] of Q8K blocks, by kernels/layout.py."""
     n, k = q.shape
-    rows = aligned((n, k // 256, L.Q8K_BLOCK))
+    rows = aligned((n + L.SPARE_ROWS, k // 256, L.Q8K_BLOCK))[:n]
     rows[..., :256] = q.reshape(n, -1, 256).view(np.uint8)
     _put(rows, L.Q8K_D, d)
     sums = q.reshape(n, -1, 16, 16).sum(axis=-1, dtype=np.int16)

@@ -71,6 +71,7 @@ class FakeLLM:
         self.n_ctx, self.n_ctx_train, self.n_threads, self.isa = 2048, 8192, 2, "avx2"
         self.weights_bytes, self.weights_origin, self.kv_bytes = 98_000_000, "mapped from the cache", 47_000_000
         self.notices: list[str] = []
+        self.cache_stats = SimpleNamespace(n_tokens=1200, n_bytes_ram=53_500_000, n_bytes_disk=48_100_000)
         self.sampling_defaults = SamplingParams(temp=0.6)
 
     def stream(

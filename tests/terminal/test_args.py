@@ -10,6 +10,7 @@ def test_flags_reach_the_model(model, tmp_path: Path) -> None:
     template.write_text("{{ messages }}\n")
     argv = ["run", "m", "-p", "Hi", "-c", "512", "-t", "1", "-n", "2", "-r", r"\n\n", "-r", "END", "--jinja"]
     argv += ["--isa", "sse", "--no-weight-cache", "-ctv", "q8_0"]
+    argv += ["--cache-disk", "8GiB", "--cache-ram", "512"]
     argv += [
         "--chat-template-file",
         str(template),
@@ -20,6 +21,7 @@ def test_flags_reach_the_model(model, tmp_path: Path) -> None:
     ]
     assert cli.main([*argv, "-sys", "Be short."]) == 0
     given = {"n_ctx": 512, "n_threads": 1, "isa": "sse", "weight_cache": False, "kv_type": "q8_0"}
+    given |= {"disk_cache": True, "cache_disk_bytes": 8 << 30, "cache_ram_bytes": 512 << 20}
     assert model.loaded == {"model": "m", **given, "chat_template": "{{ messages }}"}
     (call,) = model.llm.calls
     assert (call.max_tokens, call.stop, call.template_kwargs) == (2, ("\n\n", "END"), {"enable_thinking": False})
@@ -63,6 +65,10 @@ def test_prompts_of_the_command_line(model, argv: list[str], expected: str) -> N
         (["-p", "--"], "argument -p/--prompt: expected one argument"),
         (["a", "b"], "unexpected argument 'b'"),
         (["-p", "a", "-c", "x"], "argument -c/--ctx-size: expected 0 or more, found 'x'"),
+        (["-p", "a", "--cache-disk", "much"], "--cache-disk: expected a size such as 20GB or 512MiB, found 'much'"),
+        (["-p", "a", "--cache-disk", "-1"], "--cache-disk: expected a size such as 20GB or 512MiB, found '-1'"),
+        (["-p", "a", "--cache-ram", "2 parsecs"], "-cram/--cache-ram: expected a size such as"),
+        (["-p", "a", "--cache-disk", "1GB", "--no-disk-cache"], "--cache-disk and --no-disk-cache exclude each other"),
         (["-p", "a", "-t", "0"], "argument -t/--threads: expected 1 or more, found '0'"),
     ],
 )

@@ -8,8 +8,8 @@ import pytest
 
 from chenxing import cli, config
 from chenxing.cores import Cores
+from chenxing.memory import machine_bytes, resident_bytes
 from chenxing.terminal import doctor_checks
-from chenxing.terminal.memory import machine_bytes, resident_bytes
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_little_memory_is_said(monkeypatch):
 
 
 def test_memory_from_proc(tmp_path, monkeypatch):
-    monkeypatch.setattr("chenxing.terminal.memory.sys", SimpleNamespace(platform="linux"))
+    monkeypatch.setattr("chenxing.memory.sys", SimpleNamespace(platform="linux"))
     assert machine_bytes(tmp_path) == (None, None) and resident_bytes(tmp_path) is None
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/meminfo").write_text(

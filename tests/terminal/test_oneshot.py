@@ -15,7 +15,8 @@ def test_one_answer(model, capsys) -> None:
     assert capsys.readouterr() == ("Hello!\n", "")
     assert model.llm.calls[0].prompt == [{"role": "user", "content": "Hi"}]
     default = {"n_ctx": 0, "n_threads": None, "isa": None, "weight_cache": True, "chat_template": None}
-    assert model.loaded == {"model": "smollm2", **default}
+    cache = {"kv_type": "f16", "disk_cache": True, "cache_disk_bytes": None, "cache_ram_bytes": None}
+    assert model.loaded == {"model": "smollm2", **default, **cache}
     assert model.llm.closed
 
 
@@ -40,6 +41,7 @@ def test_json(model, capsys) -> None:
         "timings": {
             "load_ms": 12.0,
             "cache_n": 5,
+            "cache_disk_n": 0,
             "prompt_n": 15,
             "prompt_ms": 30.0,
             "prompt_per_second": 500.0,

@@ -104,7 +104,7 @@ def test_the_figure_is_llama_cpp_s_within_half_a_percent(smollm2_path) -> None:
     from chenxing import LLM
 
     text = (Path(__file__).parents[1] / "data" / "quality.txt").read_bytes()
-    with LLM.load(smollm2_path, n_ctx=256) as llm:
+    with LLM.load(smollm2_path, n_ctx=256, disk_cache=False) as llm:
         figure = perplexity(llm, text, 256, None, io.StringIO())
     assert figure.n_scored == 11 * 127
     assert figure.ppl == pytest.approx(14.1629, rel=0.005)  # llama.cpp b11549, AVX2, the same chunks

@@ -126,3 +126,32 @@ def test_clear_keeps_the_system_prompt() -> None:
     assert session.messages == [{"role": "system", "content": "Be short."}]
     session.system = None
     assert session.messages == [] and session.system is None
+
+
+@pytest.mark.model
+def test_another_answer_and_another_question_compute_the_last_turn_only(smollm2_path, tmp_path, monkeypatch) -> None:
+    from chenxing import LLM
+    from chenxing.chat.turns import Turns
+
+    with LLM.load(smollm2_path, n_ctx=1024) as llm:
+        monkeypatch.setattr(llm, "_turns", Turns(tmp_path, llm.tokenizer.key))
+        # hot enough that the tokenizer would spell the answers otherwise
+        session = Session(
+            llm, Options(SamplingParams(temp=2.0, top_k=0, top_p=1.0, min_p=0.0005, seed=2), max_tokens=40)
+        )
+        for text in ("Tell me a story.", "Another one.", "And a third."):
+            generation = session.ask(text)
+            answer(session, generation)
+        n_prompt = generation.stats.n_prompt
+
+        again = session.ask_again()
+        answer(session, again)
+        assert (again.stats.n_prompt, again.stats.n_cached) == (n_prompt, n_prompt - 1)
+
+        edited = session.messages[-2]["content"].replace("third", "last")
+        del session.messages[-2:]  # the question is asked otherwise
+        generation = session.ask(edited)
+        answer(session, generation)
+        until_question = len(llm.prompt_ids(session.messages[:-2])) - len(llm.tokenize("assistant\n")) - 1
+        assert generation.stats.n_cached > until_question
+        assert generation.stats.n_prompt == n_prompt

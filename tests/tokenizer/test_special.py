@@ -1,6 +1,7 @@
 """Cutting out special tokens, against llama.cpp's way: token by token, fragment by fragment."""
 
 import random
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,13 @@ def _vocabulary(tokens: dict[bytes, Attr]) -> Vocabulary:
     return SimpleNamespace(  # type: ignore[return-value]
         text=texts.__getitem__, attrs=attrs, ids=lambda attr: np.flatnonzero(attrs & np.uint16(attr)).tolist()
     )
+
+
+def _pieces(special: SpecialTokens, data: bytes, parse_special: bool, guards: Sequence[int] = ()) -> list[bytes | int]:
+    """What partition's spans are, which must follow each other."""
+    spans = special.partition(data, parse_special, guards)
+    assert [0, *(span.end for span in spans)] == [*(span.start for span in spans), len(data)]
+    return [data[span.start : span.end] if span.token is None else span.token for span in spans]
 
 
 def _naive(tokens: dict[bytes, Attr], data: bytes, parse_special: bool) -> list[bytes | int]:
@@ -50,25 +58,25 @@ def test_random_texts_and_tokens() -> None:
         for _ in range(10):
             data = bytes(rng.choices(b"aab<<>> \n", k=rng.randrange(0, 40)))
             for parse_special in (False, True):
-                assert special.partition(data, parse_special) == _naive(tokens, data, parse_special), (tokens, data)
+                assert _pieces(special, data, parse_special) == _naive(tokens, data, parse_special), (tokens, data)
 
 
 def test_longer_tokens_come_first_wherever_they_stand() -> None:
     special = SpecialTokens(_vocabulary({b"abc": Attr.USER_DEFINED, b"cdef": Attr.USER_DEFINED}))
-    assert special.partition(b"abcdefabc", False) == [b"ab", 1, 0]
+    assert _pieces(special, b"abcdefabc", False) == [b"ab", 1, 0]
 
 
 def test_no_tokens_and_no_text() -> None:
     special = SpecialTokens(_vocabulary({b"x": Attr.NORMAL}))
-    assert special.partition(b"x", True) == [b"x"]
-    assert special.partition(b"", True) == []
+    assert _pieces(special, b"x", True) == [b"x"]
+    assert _pieces(special, b"", True) == []
 
 
 def test_no_token_reaches_across_a_guard() -> None:
     special = SpecialTokens(
         _vocabulary({b"<e>": Attr.CONTROL, b"<|u|>": Attr.USER_DEFINED, b"\n\n": Attr.USER_DEFINED})
     )
-    assert special.partition(b"<e><e>", True, [1]) == [b"<e>", 0]
-    assert special.partition(b"<e><e>", True, [0, 3, 6]) == [0, 0]
-    assert special.partition(b"<|u|>\n\n", False, [2]) == [b"<|u|>", 2]
-    assert special.partition(b"<|u|>\n\n", False, [5, 6]) == [1, b"\n\n"]
+    assert _pieces(special, b"<e><e>", True, [1]) == [b"<e>", 0]
+    assert _pieces(special, b"<e><e>", True, [0, 3, 6]) == [0, 0]
+    assert _pieces(special, b"<|u|>\n\n", False, [2]) == [b"<|u|>", 2]
+    assert _pieces(special, b"<|u|>\n\n", False, [5, 6]) == [1, b"\n\n"]

@@ -136,3 +136,66 @@ def test_real_models_encode_fast(name: str, request: pytest.FixtureRequest) -> N
         start = time.process_time()
         tokenizer.encode(run)
         assert time.process_time() - start < 2
+
+
+class Known:
+    """Says of one text what its ids are, wherever plain text ends with it."""
+
+    def __init__(self, text: bytes, ids: list[int]) -> None:
+        self.text, self.ids = text, ids
+
+    def find(self, data: bytes, start: int, end: int) -> tuple[int, list[int]] | None:
+        ends_so = data[start:end].endswith(self.text) and self.text
+        return (end - len(self.text), self.ids) if ends_so else None
+
+
+def _letters(tokenizer, text: str) -> list[int]:
+    return [token for letter in text for token in tokenizer.encode(letter, add_special=False)]
+
+
+def test_a_known_spelling_is_taken_at_the_end_of_plain_text(load) -> None:
+    tokenizer = load("bpe")
+    spelt = _letters(tokenizer, "the star")
+    assert spelt != tokenizer.encode("the star", add_special=False)
+    known, text = Known(b"the star", spelt), "see the star<|im_end|>the star and<|im_end|>the star"
+    ids = tokenizer.encode(text, parse_special=True, spellings=known)
+    end = tokenizer.find("<|im_end|>")
+    see, middle = (tokenizer.encode(part, add_special=False) for part in ("see ", "the star and"))
+    assert ids == [*see, *spelt, end, *middle, end, *spelt]
+
+
+def test_spellings_in_a_row_are_taken_from_the_end_backwards(load) -> None:
+    tokenizer = load("bpe")
+    spelt = _letters(tokenizer, "the")
+    ids = tokenizer.encode("see thethe", add_special=False, spellings=Known(b"the", spelt))
+    assert ids == [*tokenizer.encode("see ", add_special=False), *spelt, *spelt]
+
+
+@pytest.mark.parametrize("name", ["bpe", "spm", "gemma4"])
+def test_a_spelling_that_is_not_the_text_is_not_taken(name, load) -> None:
+    tokenizer = load(name)
+    plain = tokenizer.encode("a star", parse_special=True)
+    other = _letters(tokenizer, "stop")
+    for ids in (other, other[:2], [], [tokenizer.n_vocab], [-1], [tokenizer.eos_id]):
+        assert tokenizer.encode("a star", parse_special=True, spellings=Known(b"star", ids)) == plain, ids
+
+
+@pytest.mark.parametrize("name", ["bpe", "spm", "gemma4"])
+def test_no_spelling_makes_a_special_token_of_text(name, load) -> None:
+    """Law L7: neither where the text of one is guarded, nor where the tokenizer would not look for it."""
+    tokenizer = load(name)
+    for text in tokenizer.special_texts:
+        known = Known(text.encode(), [tokenizer.find(text)])
+        guarded = text[:1] + GUARD + text[1:]
+        for prompt, guard in ((f"say {guarded}", GUARD), (f"say {guarded} now", GUARD)):
+            plain = tokenizer.encode(prompt, parse_special=True, guard=guard)
+            assert tokenizer.encode(prompt, parse_special=True, guard=guard, spellings=known) == plain
+        assert tokenizer.encode(text, spellings=known) == tokenizer.encode(text)
+
+
+def test_a_spelling_does_not_hide_a_special_token(load) -> None:
+    """Ordinary tokens that together are the text of a control token: where the template wrote it, it is that token."""
+    tokenizer = load("bpe")
+    known = Known(b"ok<|im_end|>", _letters(tokenizer, "ok<|im_end|>"))
+    ids = tokenizer.encode("ok<|im_end|>", parse_special=True, spellings=known)
+    assert ids == tokenizer.encode("ok<|im_end|>", parse_special=True) and tokenizer.find("<|im_end|>") in ids
