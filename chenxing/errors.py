@@ -15,6 +15,13 @@ class UsageError(ChenxingError):
     """A parameter, flag or request that cannot be meant. The command line exits with 2."""
 
 
+class GrammarError(UsageError):
+    """A JSON schema, regular expression or grammar that is invalid, not supported, or too expensive to follow.
+
+    The message names the part: a JSON pointer, a place in the expression, or line:column.
+    """
+
+
 class ModelFileError(ChenxingError):
     """A model file that cannot be used.
 

@@ -8,9 +8,10 @@ for piece in llm.stream("Why is the sky blue?"):
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +31,9 @@ from chenxing.kvcache import CacheStats
 from chenxing.models.model import page_bytes, read_model
 from chenxing.sampling import Sampler, SamplingParams
 from chenxing.tokenizer import Tokenizer, load_tokenizer, utf8
+
+if TYPE_CHECKING:
+    from chenxing.sampling.grammar import Grammars
 
 Message = dict[str, Any]
 
@@ -130,6 +134,13 @@ class LLM:
         )
         return cls(gguf, engine, tokenizer, template, turns)
 
+    @cached_property
+    def grammars(self) -> "Grammars":
+        """Makes constraints of answers: JSON schemas, regular expressions, llama.cpp's grammars."""
+        from chenxing.sampling.grammar import Grammars  # 30 ms, which only answers with a grammar need
+
+        return Grammars(self.tokenizer, self.n_vocab)
+
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = False) -> list[int]:
         """Token ids of text; see Tokenizer.encode."""
         return self.tokenizer.encode(text, add_special=add_special, parse_special=parse_special)
@@ -145,31 +156,44 @@ class LLM:
         params: SamplingParams | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
+        stop_token_ids: Sequence[int] = (),
         raw: bool = False,
         on_prefill: Callable[[int, int], None] | None = None,
+        response_format: dict[str, Any] | None = None,
+        json_schema: dict[str, Any] | bool | str | None = None,
+        grammar: str | None = None,
+        regex: str | None = None,
+        grammar_after: str = "",
         **template_kwargs: Any,
     ) -> Generation:
         """Start an answer; iterate for its text.
 
         prompt       a user's message, or a list of messages; raw text if `raw` or if the model has no template
         max_tokens   at most; None: until the model ends or the context is full
-        stop         strings that end the answer and are not part of it
+        stop         strings that end the answer and are not part of it; stop_token_ids are tokens that do
         on_prefill   called with tokens done and tokens of the prompt
+        response_format, json_schema, grammar, regex   one of them: what the answer must be, see Grammars; `grammar` is
+                     llama.cpp's GBNF. grammar_after is the text from which on it must, such as "</think>"
         Further arguments go to the chat template (tools, documents, enable_thinking, ...).
 
-        Raises ContextError when the prompt does not fit, TemplateError, UsageError.
+        Raises ContextError when the prompt does not fit, GrammarError, TemplateError, UsageError.
         """
         if max_tokens is not None and max_tokens < 0:
             raise UsageError(f"max_tokens: expected at least 0, found {max_tokens}")
         rendered = self._rendered(prompt, raw, template_kwargs)
         ids = self._ids(rendered)
         self._engine.check_fits(ids)
+        form = {"response_format": response_format, "json_schema": json_schema, "grammar": grammar, "regex": regex}
+        given: dict[str, Any] = {name: value for name, value in form.items() if value is not None}
+        constraint = self.grammars.any_of(**given, after=grammar_after) if given else None
         sampler = Sampler(
             params or self.sampling_defaults,
             self.n_vocab,
             token_text=self.tokenizer.token_bytes,
             eog_ids=self.tokenizer.eog_ids,
+            stop_ids=stop_token_ids,
             prompt=ids,
+            constraint=constraint,
         )
         if self._current:
             self._current.cancel()

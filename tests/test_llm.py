@@ -18,7 +18,7 @@ WILD = SamplingParams(temp=2.0, top_k=0, top_p=1.0, min_p=0.0005, seed=2)
 
 @pytest.fixture(scope="module")
 def loaded(smollm2_path):
-    with LLM.load(smollm2_path, n_ctx=2048) as llm:
+    with LLM.load(smollm2_path, n_ctx=2048, disk_cache=False) as llm:
         yield llm
 
 

@@ -3,7 +3,7 @@
 from chenxing.engine.cache_room import MEMORY_ONLY, CacheRoom
 from chenxing.engine.engine import N_SLOTS, Engine
 from chenxing.engine.generation import Generation
-from chenxing.engine.request import Constraint, Event, FinishReason, Limits, Request
+from chenxing.engine.request import Event, FinishReason, Limits, Request
 from chenxing.engine.stats import EngineStats, Stats
 from chenxing.engine.thread import EngineThread
 
@@ -11,7 +11,6 @@ __all__ = [
     "MEMORY_ONLY",
     "N_SLOTS",
     "CacheRoom",
-    "Constraint",
     "Engine",
     "EngineStats",
     "EngineThread",

@@ -127,6 +127,11 @@ class Engine:
         return self._model
 
     @property
+    def n_from_disk(self) -> int:
+        """Tokens of the conversation of `prompt` that were reused and were on disk alone."""
+        return self._sequence.n_from_disk if self._sequence else 0
+
+    @property
     def cache_stats(self) -> CacheStats:
         """What the KV cache holds, and what it did."""
         return self._cache.stats()

@@ -40,7 +40,7 @@ class Generation(Iterator[str]):
             list(prompt),
             sampler,
             tokenizer.stream_decoder(),
-            Limits(max_tokens, tokenizer.eog_ids, tuple(stop)),
+            Limits(max_tokens, sampler.end_ids, tuple(stop)),
             on_event=self._events.put,
         )
         self._pieces = self._run()

@@ -131,10 +131,6 @@ class Loop:
             item()
 
     def _run(self, batch: Batch) -> np.ndarray:
-        for share in batch.shares:
-            if share.is_last:
-                for request in (share.request, *share.twins):
-                    request.prepare()
         return self._model.step([share.run() for share in batch.shares])
 
     def _sample(self, batch: Batch, logits: np.ndarray) -> list[Choice]:

@@ -34,24 +34,12 @@ class Decoder(Protocol):
     def finish(self) -> str: ...
 
 
-class Constraint(Protocol):
-    """A grammar, say. prepare: the model is about to compute the logits that `apply` will be asked about; must not
-    raise. apply: sets the logits f32[n_vocab] of tokens that may not come to -inf, in place. accept: moves on. When it
-    is_finished, the answer is."""
-
-    def prepare(self) -> None: ...
-    def apply(self, logits: np.ndarray) -> None: ...
-    def accept(self, token_id: int) -> None: ...
-    @property
-    def is_finished(self) -> bool: ...
-
-
 @dataclass(frozen=True)
 class Limits:
-    """Where an answer ends: at max_tokens, at a token of eog_ids, before a string of `stop`."""
+    """Where an answer ends: at max_tokens, at a token of end_ids, before a string of `stop`."""
 
     max_tokens: int | None = None
-    eog_ids: Collection[int] = ()
+    end_ids: Collection[int] = ()
     stop: Sequence[str] = ()
 
 
@@ -81,7 +69,7 @@ class Request:
     """What a client wants, and how far it is. `cancel` may be called from anywhere, all else is the engine's thread's.
 
     ids         the prompt's tokens, then the answer's
-    sampler     of this request alone, as decoder and constraint
+    sampler     of this request alone, as the decoder
     priority    higher goes first
     client      whose request it is: clients take turns
     twin_of     another request with the same prompt, submitted before, whose prompt's KV it waits for and shares
@@ -98,7 +86,6 @@ class Request:
     limits: Limits = field(default_factory=Limits)
     priority: int = 0
     client: Hashable = None
-    constraint: Constraint | None = None
     twin_of: "Request | None" = None
     observe: Callable[[np.ndarray, int], None] | None = None
     on_event: Callable[[Event], None] = _ignore
@@ -153,18 +140,9 @@ class Request:
         self._release()
         self.state = "finished"
 
-    def prepare(self) -> None:
-        """Its next token will be chosen after this step."""
-        if self.constraint:
-            self.constraint.prepare()
-
     def choose(self, logits: np.ndarray) -> int:
         """The next token.  logits  f32[n_vocab], read only."""
-        allowed = logits
-        if self.constraint:
-            allowed = logits.copy()
-            self.constraint.apply(allowed)
-        token = self.sampler.sample(allowed)
+        token = self.sampler.sample(logits)
         if self.observe:
             self.observe(logits, token)
         return token
@@ -175,19 +153,15 @@ class Request:
             self.stats.prompt_ms = self._lap()
         else:
             self.stats.generation_ms += self._lap()
-        if token in self.limits.eog_ids:
+        if token in self.limits.end_ids:
             return self.end("stop")
         self.sampler.accept(token)
         self.ids.append(token)
         self.stats.n_generated += 1
         text = self._stops.push(self.decoder.push(token))
         self.text += text
-        if self.constraint:
-            self.constraint.accept(token)
         if self._stops.stopped:
             self.finish_reason = "stop"
-        elif self.constraint and self.constraint.is_finished:
-            text += self.end("stop")
         elif self.stats.n_generated == self.limits.max_tokens or len(self.ids) > n_ctx:  # the last needs no place
             text += self.end("length")
         return text

@@ -61,7 +61,7 @@ def plan_step(program, n_ops, step, plan):
     for i in range(n_ops):
         rec = program + i * L.OP_BYTES
         when = ld_i64(rec + L.OP_WHEN)
-        if when == L.MANY_ROWS and small:
+        if when == (L.MANY_ROWS if small else L.FEW_ROWS):
             continue
         total = 0
         for p in range(ld_i64(rec + L.OP_N_PARTS)):

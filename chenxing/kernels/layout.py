@@ -26,7 +26,7 @@ TAG = 20
 # an op: parts, number of parts, prologue kernel or 0, its arguments, when, total chunks (written by the planner)
 OP_PARTS, OP_N_PARTS, OP_PROLOGUE, OP_PROLOGUE_ARGS, OP_WHEN, OP_TOTAL = 0, 8, 16, 24, 32, 40
 OP_BYTES = 48
-ALWAYS, MANY_ROWS, ANY_OUTPUT = 0, 1, 2
+ALWAYS, MANY_ROWS, ANY_OUTPUT, FEW_ROWS = 0, 1, 2, 3
 
 # a part: kernel, arguments, chunks, unit, divisor, number of chunks in this step (written by the planner)
 PART_KERNEL, PART_ARGS, PART_CHUNKS, PART_UNIT, PART_DIVISOR, PART_COUNT = 0, 8, 16, 24, 32, 40
@@ -36,7 +36,7 @@ PART_BYTES = 48
 ONE, N_ROWS, N_OUTPUTS, N_TASKS, N_MERGES = 0, 1, 2, 3, 4
 STEP_WORDS = 8
 EACH_ROWS = 4
-SPARE_ROWS = 8  # of activations: a matrix may read so many after the last one, to fill a group
+SPARE_ROWS = 7  # of memory after a matrix's input: rows are read in whole groups of at most 8
 
 # quantised activations: per 32 values (Q8) and per 256 values (Q8K)
 Q8_BLOCK = 48  # i8[32], f32 d, f32 d * sum, i32 sum, 4 unused

@@ -14,8 +14,8 @@ from chenxing.kernels.tiles import stack
 
 # argument slots of `linear`, in bytes
 W, X, X_ROW, X_EACH, N_BLOCKS, N_TILES, PER_CHUNK, Y, Y_ROW, ADD, SCALE, BIAS, STEP, UNIT = range(0, 112, 8)
-# and of `expert_linear` beyond them
-EXPERTS, N_USED, EXPERT_BYTES, X_PER_SLOT = 112, 120, 128, 136
+# of the experts' kernels: those up to Y_ROW, then
+EXPERT_BYTES, CHOSEN, SHARING, STARTS = 72, 80, 88, 80
 TOKEN_BLOCK = 64  # rows of activations that share an unpacked block
 
 
@@ -46,35 +46,49 @@ def _finish(typingctx, addr, stride, values, add, scale, bias):
 
 def linear(tile):
     """The kernel y = x W^T of one format. A chunk is PER_CHUNK tiles times all rows."""
-    one, many, n_bytes = tile.gemv(1), _many_rows(tile), tile.n_bytes
+    product, n_bytes = _product(tile), tile.n_bytes
 
     def run(args, chunk, tid):
         n_rows = v.ld_i64(v.ld_i64(args + STEP) + 8 * v.ld_i64(args + UNIT))
         x = v.ld_i64(args + X)
         if n_rows <= L.EACH_ROWS:
             x += tid * v.ld_i64(args + X_EACH)
-        x_row = v.ld_i64(args + X_ROW)
-        y_row = v.ld_i64(args + Y_ROW)
         n_blocks = v.ld_i64(args + N_BLOCKS)
         per = v.ld_i64(args + PER_CHUNK)
-        add = v.ld_i64(args + ADD)
-        scale = v.ld_f32(args + SCALE)
-        bias = v.ld_i64(args + BIAS)
-        size = n_blocks * n_bytes
         first = chunk * per
-        last = min(first + per, v.ld_i64(args + N_TILES))
+        n_tiles = min(per, v.ld_i64(args + N_TILES) - first)
+        w = v.ld_i64(args + W) + first * n_blocks * n_bytes
+        y = v.ld_i64(args + Y) + first * (4 * LANES)
+        bias = v.ld_i64(args + BIAS)
+        if bias != 0:
+            bias += first * (4 * LANES)
+        x_row, y_row = v.ld_i64(args + X_ROW), v.ld_i64(args + Y_ROW)
+        add, scale = v.ld_i64(args + ADD), v.ld_f32(args + SCALE)
+        product(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias)
+
+    return run
+
+
+def _product(tile):
+    """n_tiles tiles at w times n_rows rows at x; y and bias are those of the first tile."""
+    one, many, n_bytes = tile.gemv, _many_rows(tile), tile.n_bytes
+
+    @v.kernel_inline
+    def run(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias):
+        size = n_blocks * n_bytes
         for block in range(0, n_rows, TOKEN_BLOCK):
-            stop = min(block + TOKEN_BLOCK, n_rows)
-            for t in range(first, last):
-                w = v.ld_i64(args + W) + t * size
-                y = v.ld_i64(args + Y) + t * (4 * LANES) + block * y_row
+            n = min(TOKEN_BLOCK, n_rows - block)
+            x_block = x + block * x_row
+            for t in range(n_tiles):
+                tile_at = w + t * size
+                y_tile = y + t * (4 * LANES) + block * y_row
                 b = bias
                 if bias != 0:
                     b += t * (4 * LANES)
-                if stop - block > 1:
-                    many(w, x + block * x_row, x_row, n_blocks, stop - block, y, y_row, add, scale, b)
+                if n > 1:
+                    many(tile_at, x_block, x_row, n_blocks, n, y_tile, y_row, add, scale, b)
                 else:
-                    _finish(y, y_row, one(w, x + block * x_row, x_row, n_blocks), add, scale, b)
+                    _finish(y_tile, y_row, one(tile_at, x_block, n_blocks), add, scale, b)
 
     return run
 
@@ -82,10 +96,10 @@ def linear(tile):
 def _many_rows(tile):
     """One tile with n rows of activations: weights are unpacked once for all of them.
 
-    The last group may be of fewer rows: what follows them in memory is multiplied too, and forgotten.
+    The last group may be of fewer rows: what follows them in memory (SPARE_ROWS) is multiplied too, and forgotten.
     """
     n_group = rows_together()
-    assert n_group <= L.SPARE_ROWS
+    assert n_group <= L.SPARE_ROWS + 1
     group = tile.gemm(n_group)
     unit, n_bytes, x_bytes, unpack = tile.unit, tile.n_bytes, tile.x_bytes, tile.unpack
     scratch_of, acc_of = stack(tile.scratch_bytes), stack((TOKEN_BLOCK + n_group) * 64)
@@ -110,15 +124,14 @@ def _many_rows(tile):
 
 
 def expert_linear(tile):
-    """The kernel y[row, slot] = x W[expert of (row, slot)]^T of one format.
+    """The kernel y[pair] = x W[CHOSEN[pair]]^T of one format, for steps of few rows: each pair of (row, slot) alone.
 
-    EXPERTS i64[n_rows, N_USED]; x has a row per (row, slot) if X_PER_SLOT else per row; y has one per (row, slot).
-    A chunk is PER_CHUNK tiles of one (row, slot).
+    CHOSEN i64[n_pairs]; SHARING pairs in a row read the same row of x; y has one per pair.
+    A chunk is PER_CHUNK tiles of one pair.
     """
-    one, n_bytes = tile.gemv(1), tile.n_bytes
+    one, n_bytes = tile.gemv, tile.n_bytes
 
     def run(args, chunk, tid):
-        n_used = v.ld_i64(args + N_USED)
         per = v.ld_i64(args + PER_CHUNK)
         n_tiles = v.ld_i64(args + N_TILES)
         per_pair = (n_tiles + per - 1) // per
@@ -126,19 +139,42 @@ def expert_linear(tile):
         first = (chunk % per_pair) * per
         n_blocks = v.ld_i64(args + N_BLOCKS)
         size = n_blocks * n_bytes
-        expert = v.ld_i64(v.ld_i64(args + EXPERTS) + pair * 8)
+        expert = v.ld_i64(v.ld_i64(args + CHOSEN) + pair * 8)
         x_row = v.ld_i64(args + X_ROW)
-        x = v.ld_i64(args + X)
-        if v.ld_i64(args + X_PER_SLOT) != 0:
-            x += pair * x_row
-        else:
-            if v.ld_i64(v.ld_i64(args + STEP) + 8 * L.N_ROWS) <= L.EACH_ROWS:
-                x += tid * v.ld_i64(args + X_EACH)
-            x += pair // n_used * x_row
+        x = v.ld_i64(args + X) + tid * v.ld_i64(args + X_EACH) + pair // v.ld_i64(args + SHARING) * x_row
         w = v.ld_i64(args + W) + expert * v.ld_i64(args + EXPERT_BYTES)
         y_row = v.ld_i64(args + Y_ROW)
         y = v.ld_i64(args + Y) + pair * y_row
         for t in range(first, min(first + per, n_tiles)):
-            _finish(y + t * (4 * LANES), y_row, one(w + t * size, x, x_row, n_blocks), 0, v.f32(1.0), 0)
+            _finish(y + t * (4 * LANES), y_row, one(w + t * size, x, n_blocks), 0, v.f32(1.0), 0)
+
+    return run
+
+
+def grouped_linear(tile):
+    """The kernel y[i] = x[i] W[expert of i]^T of one format, for rows that lie sorted by expert.
+
+    STARTS i64[n_expert + 1]: the rows of expert e are STARTS[e] up to STARTS[e + 1], perhaps none.
+    A chunk is PER_CHUNK tiles of one expert times all its rows.
+    """
+    product, n_bytes = _product(tile), tile.n_bytes
+
+    def run(args, chunk, tid):
+        per = v.ld_i64(args + PER_CHUNK)
+        n_tiles = v.ld_i64(args + N_TILES)
+        per_expert = (n_tiles + per - 1) // per
+        expert = chunk // per_expert
+        starts = v.ld_i64(args + STARTS) + expert * 8
+        start = v.ld_i64(starts)
+        n_rows = v.ld_i64(starts + 8) - start
+        if n_rows == 0:
+            return
+        first = (chunk % per_expert) * per
+        n_blocks = v.ld_i64(args + N_BLOCKS)
+        x_row, y_row = v.ld_i64(args + X_ROW), v.ld_i64(args + Y_ROW)
+        w = v.ld_i64(args + W) + expert * v.ld_i64(args + EXPERT_BYTES) + first * n_blocks * n_bytes
+        x = v.ld_i64(args + X) + start * x_row
+        y = v.ld_i64(args + Y) + start * y_row + first * (4 * LANES)
+        product(w, min(per, n_tiles - first), n_blocks, x, x_row, n_rows, y, y_row, 0, v.f32(1.0), 0)
 
     return run

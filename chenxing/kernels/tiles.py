@@ -26,7 +26,7 @@ class Tile:
 
     n_bytes        a packed block of the tile
     x_bytes        the activations that meet it, of one row
-    gemv           n -> function (w, x, stride, n_blocks) -> n x f32x16: n rows of activations, `stride` bytes apart
+    gemv           function (w, x, n_blocks) -> group of one f32x16, for one row of activations
     unit           blocks that are unpacked together, at most
     scratch_bytes  what they take
     unpack         function (w, scratch, count): `count` blocks, at most `unit`
@@ -103,21 +103,18 @@ def small_blocks(f: SmallBlocks) -> Tile:
 
     m_at = MIN if minimum else D
 
-    def gemv(n):
-        zeros, add_block = v.zeros_f32(n), block(n)
+    zero, add_to_one = v.zeros_f32(1), block(1)
 
-        @kernel_inline
-        def run(w, x, stride, n_blocks):
-            acc = zeros()
-            for _ in range(n_blocks):
-                for at in range(0, n_bytes, 64):
-                    v.prefetch(w + AHEAD + at)
-                acc = add_block(acc, quants(w), v.ld_f16x16(w), v.ld_f16x16(w + m_at), x, stride)
-                w += n_bytes
-                x += L.Q8_BLOCK
-            return acc
-
-        return run
+    @kernel_inline
+    def gemv(w, x, n_blocks):
+        acc = zero()
+        for _ in range(n_blocks):
+            for at in range(0, n_bytes, 64):
+                v.prefetch(w + AHEAD + at)
+            acc = add_to_one(acc, quants(w), v.ld_f16x16(w), v.ld_f16x16(w + m_at), x, 0)
+            w += n_bytes
+            x += L.Q8_BLOCK
+        return acc
 
     @kernel_inline
     def unpack(w, scratch, count):
@@ -160,72 +157,65 @@ def super_blocks(f: SuperBlocks) -> Tile:
     m_at = MIN if has_minima else D
     scales_at, corrections_at, d_at = 4096, 4096 + 64 * n_sub, 4096 + 64 * n_sub + 64 * n_pairs
 
-    def products(n, first):
+    def products(first):
         return dot.dot_scaled(steps, first, f.largest)
 
-    def finish(n):
-        """The sums of one block, added to acc."""
+    # the sums of one block, added to acc
 
-        @kernel_inline
-        def minima(acc, total, corrected, d, m, x, stride):
-            acc = v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
-            return v.sub_scaled(acc, corrected, m, x + L.Q8K_D, stride)
+    @kernel_inline
+    def with_minima(acc, total, corrected, d, m, x, stride):
+        acc = v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
+        return v.sub_scaled(acc, corrected, m, x + L.Q8K_D, stride)
 
-        @kernel_inline
-        def offsets(acc, total, corrected, d, m, x, stride):
-            total = v.mul_add(total, corrected, v.splat_i32(-offset))
-            return v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
+    @kernel_inline
+    def with_offset(acc, total, corrected, d, m, x, stride):
+        total = v.mul_add(total, corrected, v.splat_i32(-offset))
+        return v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
 
-        @kernel_inline
-        def plain(acc, total, corrected, d, m, x, stride):
-            return v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
+    @kernel_inline
+    def plain(acc, total, corrected, d, m, x, stride):
+        return v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
 
-        return minima if has_minima else offsets if offset else plain
+    finish = with_minima if has_minima else with_offset if offset else plain
 
-    def correct(n):
-        """One pair of sub-blocks' part of what the minima or the offset take away."""
+    # one pair of sub-blocks' part of what the minima or the offset take away
 
-        @kernel_inline
-        def some(sum_, pairs, x, i, stride):
-            return dot.dot_pairs(sum_, pairs, x + sums + i * 4, stride)
+    @kernel_inline
+    def correction(sum_, pairs, x, i, stride):
+        return dot.dot_pairs(sum_, pairs, x + sums + i * 4, stride)
 
-        @kernel_inline
-        def none(sum_, pairs, x, i, stride):
-            return sum_
+    @kernel_inline
+    def no_correction(sum_, pairs, x, i, stride):
+        return sum_
 
-        return some if has_minima or offset else none
+    correct = correction if has_minima or offset else no_correction
+    zero, izero, even, odd = v.zeros_f32(1), v.zeros_i32(1), products(0), products(steps)
+    lines = n_bytes // n_pairs
 
-    def gemv(n):
-        zeros, izeros, add, end = v.zeros_f32(n), v.zeros_i32(n), correct(n), finish(n)
-        even, odd = products(n, 0), products(n, steps)
-        lines = -(-n_bytes // n_pairs)
-
-        @kernel_inline
-        def run(w, x, stride, n_blocks):
-            acc = zeros()
-            for _ in range(n_blocks):
-                total = izeros()
-                corrected = izeros()
-                for i in range(n_pairs):
-                    for at in range(0, lines, 64):
-                        v.prefetch(w + AHEAD + i * lines + at)
-                    q = quants(w, i)
-                    sc = scales(w, i)
-                    total = even(total, q, dot.both_even(sc), x + i * 2 * sub, stride)
-                    total = odd(total, q, dot.both_odd(sc), x + i * 2 * sub + sub, stride)
-                    corrected = add(corrected, corrections(w, i), x, i, stride)
-                acc = end(acc, total, corrected, v.ld_f16x16(w), v.ld_f16x16(w + m_at), x, stride)
-                w += n_bytes
-                x += L.Q8K_BLOCK
-            return acc
-
-        return run
+    @kernel_inline
+    def gemv(w, x, n_blocks):
+        acc = zero()
+        for _ in range(n_blocks):
+            total = izero()
+            corrected = izero()
+            for i in range(n_pairs):
+                for at in range(0, lines, 64):
+                    v.prefetch(w + AHEAD + i * lines + at)
+                q = quants(w, i)
+                sc = scales(w, i)
+                total = even(total, q, dot.both_even(sc), x + i * 2 * sub, 0)
+                total = odd(total, q, dot.both_odd(sc), x + i * 2 * sub + sub, 0)
+                corrected = correct(corrected, corrections(w, i), x, i, 0)
+            acc = finish(acc, total, corrected, v.ld_f16x16(w), v.ld_f16x16(w + m_at), x, 0)
+            w += n_bytes
+            x += L.Q8K_BLOCK
+        return acc
 
     @kernel_inline
     def unpack(w, scratch, count):
         for i in range(n_pairs):
-            for at in range(0, n_bytes // n_pairs, 64):
-                v.prefetch(w + AHEAD + i * (n_bytes // n_pairs) + at)
+            for at in range(0, lines, 64):
+                v.prefetch(w + AHEAD + i * lines + at)
             keep(scratch + i * 128 * steps, quants(w, i))
             sc = scales(w, i)
             v.st_i32x16(scratch + scales_at + i * 128, dot.both_even(sc))
@@ -235,8 +225,7 @@ def super_blocks(f: SuperBlocks) -> Tile:
         v.st_f32x16(scratch + d_at + 64, v.ld_f16x16(w + m_at))
 
     def gemm(n):
-        izeros, add, end, ld, st = v.zeros_i32(n), correct(n), finish(n), v.load_group(n), v.store_group(n)
-        some = products(n, 0)
+        izeros, ld, st, some = v.zeros_i32(n), v.load_group(n), v.store_group(n), products(0)
 
         @kernel_inline
         def run(scratch, count, x, stride, acc_at):
@@ -246,9 +235,9 @@ def super_blocks(f: SuperBlocks) -> Tile:
                 total = some(total, load(scratch + s * 64 * steps), sc, x + s * sub, stride)
             corrected = izeros()
             for i in range(n_pairs):
-                corrected = add(corrected, v.ld_i32x16(scratch + corrections_at + i * 64), x, i, stride)
+                corrected = correct(corrected, v.ld_i32x16(scratch + corrections_at + i * 64), x, i, stride)
             d, m = v.ld_f32x16(scratch + d_at), v.ld_f32x16(scratch + d_at + 64)
-            st(acc_at, 64, end(ld(acc_at, 64), total, corrected, d, m, x, stride))
+            st(acc_at, 64, finish(ld(acc_at, 64), total, corrected, d, m, x, stride))
 
         return run
 
@@ -259,19 +248,16 @@ def floats(n_bytes: int, load: Callable) -> Tile:
     """y = fma(w, x, y) over ascending k; load(w) -> the 16 rows' weights of one k as f32x16."""
     unit = 64
 
-    def gemv(n):
-        zeros = v.zeros_f32(n)
+    zero = v.zeros_f32(1)
 
-        @kernel_inline
-        def run(w, x, stride, n_blocks):
-            acc = zeros()
-            for i in range(n_blocks):
-                v.prefetch(w + AHEAD)
-                acc = v.rank1(acc, load(w), x + i * 4, stride)
-                w += n_bytes
-            return acc
-
-        return run
+    @kernel_inline
+    def gemv(w, x, n_blocks):
+        acc = zero()
+        for i in range(n_blocks):
+            v.prefetch(w + AHEAD)
+            acc = v.rank1(acc, load(w), x + i * 4, 0)
+            w += n_bytes
+        return acc
 
     @kernel_inline
     def unpack(w, scratch, count):

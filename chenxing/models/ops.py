@@ -8,86 +8,28 @@ Over 300 lines because the vocabulary is one thing: every word shares the record
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from chenxing.kernels import attention_layout as A
 from chenxing.kernels import layout as L
 from chenxing.kernels.memory import aligned
+from chenxing.models.mixture import Pairs
 from chenxing.models.program import Part, Program, Prologue, f32_bits
 from chenxing.models.rope import Rope, frequencies
 from chenxing.models.spec import HParams
 from chenxing.models.step import Step
+from chenxing.models.values import Experts, Gated, Normed, Operand, Product, Rows
 from chenxing.models.weights import Matrix, Table
 
-_ROWS, _ROPE, _ATTENTION, _QUANTS, _MOE = (
+_ROWS, _ROPE, _ATTENTION, _QUANTS = (
     "chenxing.kernels.rows",
     "chenxing.kernels.rope",
     "chenxing.kernels.attention",
     "chenxing.quants.kernels",
-    "chenxing.kernels.experts",
 )
-CHUNK_BYTES = 48 * 1024  # of weights: enough work to hide a claim, few enough to share out evenly
 ALL_KEYS = 1 << 40
-
-
-@dataclass(frozen=True)
-class Rows:
-    """f32 rows in memory: `n` columns at `address`, `stride` bytes apart. index: i64 row numbers that are meant."""
-
-    address: int
-    stride: int
-    n: int
-    index: int = 0
-
-    def columns(self, first: int, n: int) -> "Rows":
-        return Rows(self.address + 4 * first, self.stride, n, self.index)
-
-
-@dataclass(frozen=True)
-class Normed:
-    """The RMS norm of rows."""
-
-    x: Rows
-    weight: np.ndarray
-
-    @property
-    def n(self) -> int:
-        return self.x.n
-
-
-@dataclass(frozen=True)
-class Gated:
-    """activation(gate) * up."""
-
-    gate: Rows
-    up: Rows
-    activation: str
-
-    @property
-    def n(self) -> int:
-        return self.gate.n
-
-
-@dataclass(frozen=True)
-class Product:
-    """A matrix times rows, not yet computed."""
-
-    x: "Rows | Normed | Gated"
-    weight: Matrix
-    bias: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A matrix's input in the form that its kernel reads; `each` is one thread's share in small steps."""
-
-    address: int
-    stride: int
-    each: int
-    unit: int
-    prologue: Prologue | None
 
 
 def kv_layer_bytes(hp: HParams, kv_type: str) -> int:
@@ -148,7 +90,7 @@ class Recorder:
         """x / sqrt(mean(x^2) + eps) * weight"""
         return Normed(x, weight)
 
-    def linear(self, x: "Rows | Normed | Gated", weight: Matrix, bias: np.ndarray | None = None) -> Product:
+    def linear(self, x: Rows | Normed | Gated, weight: Matrix, bias: np.ndarray | None = None) -> Product:
         """x W^T + bias, computed when it is used."""
         assert x.n == weight.n_in, (x.n, weight.n_in)
         return Product(x, weight, bias)
@@ -246,37 +188,43 @@ class Recorder:
 
     def experts(
         self, x: Normed, router: Matrix, gate: Matrix, up: Matrix, down: Matrix, n_used: int, activation: str
-    ) -> "Experts":
+    ) -> Experts:
         """A mixture of experts: softmax over the router's products, the best n_used, weights made to sum to 1."""
         return Experts(x, router, gate, up, down, n_used, activation)
 
-    def add_experts(self, x: Rows, mix: "Experts") -> Rows:
+    def add_experts(self, x: Rows, mix: Experts) -> Rows:
         """x + the experts' weighted outputs, in place, in the order of their rank."""
-        step, n_used, n_ff = self.step, mix.n_used, mix.gate.n_out
+        n_ff, n_pairs = mix.gate.n_out, self.step.n_batch * mix.n_used
         (scores,) = self.compute("router", self.linear(mix.x, mix.router))
-        chosen = self._buffer("chosen", step.n_batch * n_used * 8)
-        shares = self._buffer("shares", step.n_batch * n_used * 4)
-        base, each = self._scratch(4 * _padded(mix.router.n_out, 16))
-        args = [scores.address, scores.stride, mix.router.n_out, n_used, chosen, shares, base, each]
-        self.program.add([Part(f"{_MOE}:route", args, 1, L.N_ROWS)])
-        both = self._rows("expert hidden", 2 * _padded(n_ff, 16), step.n_batch * n_used)
+        chosen, places = self._buffer("chosen", n_pairs * 8), self._buffer("places", n_pairs * 8)
+        shares, n_expert = self._buffer("shares", n_pairs * 4), mix.router.n_out
+        pairs = Pairs(n_expert, mix.n_used, chosen, shares, places, self._buffer("starts", (n_expert + 2) * 8))
+        self.program.add([pairs.route(scores, self._scratch(4 * _padded(n_expert, 16)))])
+        self.program.add([pairs.group(self.step.counters_at)], when=L.MANY_ROWS)
+
+        both = self._rows("expert hidden", 2 * _padded(n_ff, 16), n_pairs)
         hidden = [both.columns(0, n_ff), both.columns(_padded(n_ff, 16), n_ff)]
-        parts, prologues = [], []
-        for weight, y in zip((mix.gate, mix.up), hidden, strict=True):
-            operand = self._operand(mix.x, weight.quant.activation)
-            parts.append(self._expert_part(operand, weight, y, n_used, chosen, per_slot=False))
+        alone, grouped, prologues, spread = [], [], [], {}
+        for w, y in zip((mix.gate, mix.up), hidden, strict=True):
+            form = w.quant.activation
+            operand = self._operand(mix.x, form)
+            of_pairs = self._pair_rows(f"spread {form}", operand.stride, n_pairs)
+            alone.append(pairs.alone(w, operand, y, mix.n_used))
+            grouped.append(pairs.grouped(w, of_pairs, y))
             prologues.append(operand.prologue)
-        self._add_with(parts, prologues)
+            spread[form] = pairs.spread(operand, of_pairs)
+        self._add_with(alone, prologues, when=L.FEW_ROWS)
+        self.program.add(list(spread.values()), when=L.MANY_ROWS)
+        self.program.add(grouped, when=L.MANY_ROWS)
+
         form = mix.down.quant.activation
-        stride = _form_bytes(form, n_ff)
-        packed = self._buffer(f"expert {form}", step.n_batch * n_used * stride)
-        args = self._row_args(hidden[0], None, packed, stride, 0, hidden[1])
-        self.program.add([Part(f"{_ROWS}:gated({mix.activation},{form})", args, n_used, L.N_ROWS)])
-        out = self._rows("expert out", mix.down.n_out, step.n_batch * n_used)
-        operand = Operand(packed, stride, 0, L.N_ROWS, None)
-        self.program.add([self._expert_part(operand, mix.down, out, n_used, chosen, per_slot=True)])
-        args = [out.address, out.stride, mix.down.n_out, n_used, shares, x.address, x.stride]
-        self.program.add([Part(f"{_MOE}:combine", args, 1, L.N_ROWS)])
+        packed = self._pair_rows(f"expert {form}", _form_bytes(form, n_ff), n_pairs)
+        args = self._row_args(hidden[0], None, packed.address, packed.stride, 0, hidden[1])
+        self.program.add([Part(f"{_ROWS}:gated({mix.activation},{form})", args, mix.n_used, L.N_ROWS)])
+        out = self._rows("expert out", mix.down.n_out, n_pairs)
+        self.program.add([pairs.alone(mix.down, packed, out, 1)], when=L.FEW_ROWS)
+        self.program.add([pairs.grouped(mix.down, packed, out)], when=L.MANY_ROWS)
+        self.program.add([pairs.combine(out, x)])
         return replace(x)
 
     def outputs(self, x: Rows) -> Rows:
@@ -294,29 +242,25 @@ class Recorder:
 
     # ---- recording ----
 
-    def _add_with(self, parts: list[Part], prologues: Sequence[Prologue | None]) -> None:
+    def _add_with(self, parts: list[Part], prologues: Sequence[Prologue | None], when: int = L.ALWAYS) -> None:
         """One op for all parts that share a prologue: matrices of mixed formats may want their input in two forms."""
         for prologue in dict.fromkeys(prologues):
             together = [part for part, own in zip(parts, prologues, strict=True) if own == prologue]
-            self.program.add(together, prologue)
+            self.program.add(together, prologue, when)
 
     def _product(self, p: Product, y: Rows, *, add: bool = False, scale: float = 1.0) -> tuple[Part, Prologue | None]:
         w = p.weight
         operand = self._operand(p.x, w.quant.activation)
-        per = max(1, CHUNK_BYTES // w.tile_bytes)
         bias = 0 if p.bias is None else self._array(_padded_vector(p.bias))
-        args = [w.address, operand.address, operand.stride, operand.each, w.n_blocks, w.n_tiles, per]
+        args = [w.address, operand.address, operand.stride, operand.each, w.n_blocks, w.n_tiles, w.tiles_per_chunk]
         args += [y.address, y.stride, int(add), f32_bits(scale), bias, self.step.counters_at, operand.unit]
-        return Part(f"{_QUANTS}:linear({w.quant.name})", args, -(-w.n_tiles // per)), operand.prologue
+        return Part(f"{_QUANTS}:linear({w.quant.name})", args, w.n_chunks), operand.prologue
 
-    def _expert_part(self, x: Operand, w: Matrix, y: Rows, n_used: int, chosen: int, *, per_slot: bool) -> Part:
-        per = max(1, CHUNK_BYTES // w.tile_bytes)
-        args = [w.address, x.address, x.stride, x.each, w.n_blocks, w.n_tiles, per, y.address, y.stride, 0]
-        args += [f32_bits(1.0), 0, self.step.counters_at, L.N_ROWS, chosen, n_used, w.expert_bytes, int(per_slot)]
-        chunks = n_used * -(-w.n_tiles // per)
-        return Part(f"{_QUANTS}:expert_linear({w.quant.name})", args, chunks, L.N_ROWS)
+    def _pair_rows(self, role: str, stride: int, n_pairs: int) -> Operand:
+        """Memory for a row of an experts' input for each pair; an expert's rows may begin and end anywhere."""
+        return Operand(self._buffer(role, stride * (n_pairs + L.SPARE_ROWS)), stride, 0, L.N_ROWS, None)
 
-    def _operand(self, x: "Rows | Normed | Gated", form: str) -> Operand:
+    def _operand(self, x: Rows | Normed | Gated, form: str) -> Operand:
         """x in `form`. A symbolic value is prepared once in each form, however many matrices read it."""
         if isinstance(x, Rows) and form == "f32" and not x.index:
             return Operand(x.address, x.stride, 0, L.N_ROWS, None)
@@ -328,7 +272,7 @@ class Recorder:
             self._values.append(x)
         return operand
 
-    def _prepare(self, x: "Rows | Normed | Gated", form: str) -> Operand:
+    def _prepare(self, x: Rows | Normed | Gated, form: str) -> Operand:
         source = x if isinstance(x, Rows) else x.gate if isinstance(x, Gated) else x.x
         stride = _form_bytes(form, x.n)
         selected = bool(source.index)
@@ -358,19 +302,6 @@ class Recorder:
         up = 0 if second is None else second.address
         args = [x.address, x.stride, x.n, dst, dst_stride, each, w, self._norm_eps, self.step.counters_at, x.index]
         return [*args, base, scratch_each, up]
-
-
-@dataclass(frozen=True)
-class Experts:
-    """A mixture of experts over normed rows, not yet computed."""
-
-    x: Normed
-    router: Matrix
-    gate: Matrix
-    up: Matrix
-    down: Matrix
-    n_used: int
-    activation: str
 
 
 def _form_bytes(form: str, n: int) -> int:

@@ -15,6 +15,8 @@ from chenxing.models.spec import TensorSpec
 from chenxing.models.weight_cache import Packed, open_packed
 from chenxing.quants import GGML_TYPES, TILE_ROWS, QuantType
 
+CHUNK_BYTES = 48 * 1024  # of weights: enough work to hide a claim, few enough to share out evenly
+
 Progress = Callable[[str, float], None]
 
 
@@ -43,6 +45,15 @@ class Matrix:
     @property
     def expert_bytes(self) -> int:
         return self.n_tiles * self.tile_bytes
+
+    @property
+    def tiles_per_chunk(self) -> int:
+        return max(1, CHUNK_BYTES // self.tile_bytes)
+
+    @property
+    def n_chunks(self) -> int:
+        """Chunks of one expert."""
+        return -(-self.n_tiles // self.tiles_per_chunk)
 
 
 @dataclass(frozen=True)

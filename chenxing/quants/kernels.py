@@ -18,6 +18,11 @@ def expert_linear(name):
     return matmul.expert_linear(QUANTS[name].tile())
 
 
+def grouped_linear(name):
+    """kernels/matmul.py's `grouped_linear` for a format."""
+    return matmul.grouped_linear(QUANTS[name].tile())
+
+
 def embed(name):
     """(args, row, tid): DST row = row TOKENS[row] of the file's own table, decoded, times SCALE f32."""
     q = QUANTS[name]

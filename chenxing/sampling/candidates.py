@@ -69,11 +69,25 @@ def largest(values: np.ndarray, k: int) -> np.ndarray:
     """
     bound = _kth_at_least(values, k)
     reach = np.flatnonzero(values >= bound if bound > -np.inf else values > -np.inf)
-    order = reach[np.argsort(-values[reach], kind="stable")][:k]
+    order = reach[descending(values[reach])[:k]]
     n_missing = min(k, values.size) - order.size
     if n_missing > 0:  # the first banned ones fill up; fewer than k are not banned, so the first k hold enough of them
         order = np.concatenate([order, np.flatnonzero(values[:k] == -np.inf)[:n_missing]])
     return order
+
+
+def descending(values: np.ndarray) -> np.ndarray:
+    """Positions of all values, descending, equal ones by ascending position.  f32[n] -> i64[n]
+
+    numpy sorts numbers with SIMD, positions only one by one. So value and position are packed into one number: 3 ms for
+    151,936 of them, where a stable argsort takes 15.
+    """
+    bits = (values + np.float32(0)).view(np.int32)  # -0 becomes 0, whose bits those of an equal value must be
+    ascending = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))  # negative numbers count backwards
+    packed = (~ascending).astype(np.int64) << 32
+    packed |= np.arange(values.size)
+    packed.sort()
+    return packed & 0xFFFFFFFF
 
 
 def _kth_at_least(values: np.ndarray, k: int) -> float:

@@ -1,6 +1,7 @@
 """From parameters to a list of steps: which samplers act, in which order, with which arguments."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from chenxing.sampling.adjust import penalties
 from chenxing.sampling.candidates import Candidates
@@ -8,11 +9,13 @@ from chenxing.sampling.dry import Breakers, dry
 from chenxing.sampling.history import History
 from chenxing.sampling.params import SamplingParams
 from chenxing.sampling.temperature import GREEDY_BELOW, dynamic_temp
-from chenxing.sampling.truncation import min_p, top_k, top_n_sigma, top_p
+from chenxing.sampling.truncation import min_p, top_k, top_n_sigma, top_p, top_p_then_min_p
 from chenxing.sampling.typical import typ_p
 from chenxing.sampling.xtc import xtc
 
 Step = Callable[[Candidates], Candidates]
+
+_FUSED = ("top_p", "min_p")  # where they follow each other, as they do by default, they are one step
 
 _KEEP_THE_LIKELIEST = frozenset({"top_n_sigma", "top_k", "top_p", "min_p"})
 
@@ -44,7 +47,13 @@ def build_chain(
         names = names[: names.index("temperature")]
         while names and names[-1] in _KEEP_THE_LIKELIEST:
             names.pop()
-    return [step for name in names if (step := steps[name]) is not None]
+    acting = [name for name in names if steps[name] is not None]
+    fused = _FUSED in pairwise(acting) and params.min_keep <= 1 and 0 < params.min_p < 1
+    if fused:
+        at = acting.index(_FUSED[0])
+        acting[at : at + 2] = ["top_p then min_p"]
+        steps[acting[at]] = lambda c: top_p_then_min_p(c, params.top_p, params.min_p)
+    return [step for name in acting if (step := steps[name]) is not None]
 
 
 def _step(

@@ -9,6 +9,7 @@ from chenxing.errors import ChenxingError, UsageError
 from chenxing.sampling.adjust import logit_bias
 from chenxing.sampling.candidates import Candidates, all_tokens, pick, weights
 from chenxing.sampling.chain import Step, build_chain, is_greedy
+from chenxing.sampling.constraint import Constraint
 from chenxing.sampling.history import History
 from chenxing.sampling.mirostat import mirostat, mirostat_v2, next_mu
 from chenxing.sampling.params import SamplingParams
@@ -28,10 +29,13 @@ class Sampler:
     params      as given; the attribute `seed` is the one really used, also where params.seed asks for a random one
     n_vocab     length of every row of logits
     token_text  the bytes of a token, for dry's breakers; needed where dry is on
-    eog_ids     tokens that end a generation, for ignore_eos and min_tokens
+    eog_ids     tokens that end a generation; ignore_eos and min_tokens ban them
+    stop_ids    further tokens that end this one; min_tokens bans them too
     prompt      the tokens before the answer, which penalties and dry look back on
+    constraint  the grammar that the answer follows; the sampler moves it on. Where it permits nothing but the end,
+                ignore_eos and min_tokens give way
 
-    Raises UsageError for a logit_bias outside of the vocabulary.
+    Raises UsageError for a logit_bias or stop_ids outside of the vocabulary.
     """
 
     def __init__(
@@ -41,15 +45,21 @@ class Sampler:
         *,
         token_text: Callable[[int], bytes] | None = None,
         eog_ids: Iterable[int] = (),
+        stop_ids: Iterable[int] = (),
         prompt: Sequence[int] = (),
+        constraint: Constraint | None = None,
     ) -> None:
         self.params, self.n_vocab = params, n_vocab
         self.seed = actual_seed(params.seed)
+        self.constraint = constraint
         self._history = History(prompt)
         self._mu = 2 * params.mirostat_tau
         self._latest: tuple[np.ndarray, np.ndarray] | None = None  # what mirostat's next accept() learns from
-        self._eog = np.array(sorted(set(eog_ids)), dtype=np.int64)
-        self._bias = _bias_arrays(params, n_vocab, self._eog)
+        eog_ids = frozenset(eog_ids)
+        eog = np.array(sorted(eog_ids), dtype=np.int64)
+        self._ends = frozenset(eog_ids) | _checked_ids("stop_token_ids", stop_ids, n_vocab)
+        self._early_ends = np.array(sorted(self._ends), dtype=np.int64)
+        self._bias = _bias_arrays(params, n_vocab, eog)
         self._greedy = is_greedy(params)
         self._steps = self._mirostat_steps() if params.mirostat else self._chain_steps(token_text)
 
@@ -58,8 +68,16 @@ class Sampler:
         """Number of accepted tokens."""
         return self._history.n_generated
 
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """Tokens that end the answer and are no part of it."""
+        return self._ends
+
     def accept(self, token_id: int) -> None:
-        """Appends the token to the answer: one that sample() chose, or any other one that was decided on."""
+        """Appends the token to the answer: one that sample() chose, or any other one that was decided on.
+
+        Raises GrammarError for one that the constraint forbids.
+        """
         assert 0 <= token_id < self.n_vocab, f"token {token_id} is not in the vocabulary of {self.n_vocab}"
         if self.params.mirostat and self._latest is not None:
             ids, shares = self._latest
@@ -68,12 +86,16 @@ class Sampler:
                 p = self.params
                 self._mu = next_mu(self._mu, p.mirostat_tau, p.mirostat_eta, share / float(shares.sum()))
             self._latest = None
+        if self.constraint:
+            self.constraint.accept(token_id)
+            self.constraint.prepare()  # while the model computes the next logits
         self._history.append(token_id)
 
     def sample(self, logits: np.ndarray) -> int:
         """The token for the next position.  logits  f32[n_vocab], read only.
 
-        Raises UsageError if logit_bias leaves no token, ChenxingError if the logits are not numbers.
+        Raises UsageError if logit_bias leaves no token, GrammarError if the grammar has become too expensive to
+        follow, ChenxingError if the logits are not numbers.
         """
         candidates = self._after_chain(logits)
         if self._greedy:
@@ -94,14 +116,25 @@ class Sampler:
 
     def _after_chain(self, logits: np.ndarray) -> Candidates:
         assert logits.shape == (self.n_vocab,) and logits.dtype == np.float32, f"{logits.dtype}{logits.shape}"
-        candidates = logit_bias(all_tokens(logits), *self._bias)
-        if self.n_generated < self.params.min_tokens:
-            candidates = logit_bias(candidates, self._eog, np.full(self._eog.size, -np.inf, dtype=np.float32))
+        candidates = self._permitted(logits)
         if not math.isfinite(candidates.logits.max()):
             raise _nothing_to_choose(logits)
         for step in self._steps:
             candidates = step(candidates)
         return candidates.likeliest() if self._greedy else candidates
+
+    def _permitted(self, logits: np.ndarray) -> Candidates:
+        """All tokens, those banned that grammar, logit_bias, ignore_eos and min_tokens forbid."""
+        if self.constraint:
+            logits = logits.copy()
+            self.constraint.apply(logits)
+            if self.constraint.is_finished:
+                return all_tokens(logits)
+        candidates = logit_bias(all_tokens(logits), *self._bias)
+        if self.n_generated < self.params.min_tokens:
+            bans = np.full(self._early_ends.size, -np.inf, dtype=np.float32)
+            candidates = logit_bias(candidates, self._early_ends, bans)
+        return candidates
 
     def _chain_steps(self, token_text: Callable[[int], bytes] | None) -> list[Step]:
         return build_chain(self.params, self._history, token_text, lambda: uniform(self.seed, _XTC, self.n_generated))
@@ -130,8 +163,17 @@ def _bias_arrays(params: SamplingParams, n_vocab: int, eog: np.ndarray) -> tuple
     return np.array(list(biases), dtype=np.int64), np.array(list(biases.values()), dtype=np.float32)
 
 
+def _checked_ids(name: str, ids: Iterable[int], n_vocab: int) -> frozenset[int]:
+    given = list(ids)
+    for token in given:
+        if not isinstance(token, int) or isinstance(token, bool) or not 0 <= token < n_vocab:
+            raise UsageError(f"{name}: expected token ids from 0 to {n_vocab - 1}, found {token!r}")
+    return frozenset(given)
+
+
 def _nothing_to_choose(logits: np.ndarray) -> ChenxingError:
     top = float(logits.max())
     if math.isfinite(top):
-        return UsageError("logit_bias, ignore_eos, min_tokens: expected a token that may be chosen, found none")
+        given = "grammar, logit_bias, ignore_eos, min_tokens"
+        return UsageError(f"{given}: expected a token that may be chosen, found none")
     return ChenxingError(f"logits: expected finite numbers, found {top}; the model file may be damaged")

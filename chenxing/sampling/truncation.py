@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from chenxing.sampling.candidates import SLACK, Candidates, largest, shortest_prefix, weights
+from chenxing.sampling.candidates import SLACK, Candidates, descending, largest, shortest_prefix, weights
 
 
 def top_k(candidates: Candidates, k: int) -> Candidates:
@@ -41,6 +41,19 @@ def min_p(candidates: Candidates, p: float, min_keep: int = 0) -> Candidates:
     if kept.size < min(min_keep, candidates.ids.size):
         return candidates.at(largest(candidates.logits, min_keep), sorted=True)
     return candidates.at(kept, sorted=candidates.sorted)
+
+
+def top_p_then_min_p(candidates: Candidates, top: float, least: float) -> Candidates:
+    """top_p, then min_p, for 0 < least < 1, sorted: the same as one after the other.
+
+    Both keep a prefix of the sorted tokens, so the shorter one is the result; and min_p's takes no sum to be found.
+    """
+    shares = weights(candidates.logits)
+    mass = top * float(shares.sum()) * (1 - SLACK)
+    kept = np.flatnonzero(candidates.logits >= candidates.logits.max() + np.float32(math.log(least)))
+    order = kept if candidates.sorted else kept[descending(candidates.logits[kept])]
+    n_kept = int(np.searchsorted(np.cumsum(shares[order], dtype=np.float64), mass)) + 1
+    return candidates.at(order[:n_kept], sorted=True)
 
 
 def top_n_sigma(candidates: Candidates, n: float) -> Candidates:

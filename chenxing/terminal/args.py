@@ -10,6 +10,7 @@ from chenxing.config import parse_size
 from chenxing.errors import UsageError
 from chenxing.kernels.attention_layout import KV_TYPES
 from chenxing.terminal.escapes import unescape
+from chenxing.terminal.grammar_flags import add_grammar_flags
 from chenxing.terminal.inputs import read_text_file
 from chenxing.terminal.sampling_flags import add_sampling_flags
 
@@ -25,7 +26,9 @@ examples:
   git diff | chenxing run smollm2 -p "Write a commit message for this change."
 """
 
-_TAKEN = {"self", "messages", "prompt", "params", "max_tokens", "stop", "raw", "on_prefill"}  # names of LLM.stream
+# names of LLM.stream
+_TAKEN = {"self", "messages", "prompt", "params", "max_tokens", "stop", "stop_token_ids", "raw", "on_prefill"}
+_TAKEN |= {"response_format", "json_schema", "grammar", "regex", "grammar_after"}
 
 
 def add_parsers(subparsers: Any) -> None:
@@ -40,7 +43,9 @@ def add_parsers(subparsers: Any) -> None:
     parser.add_argument("model", metavar="MODEL", help="the model")
     parser.add_argument("text", nargs="?", metavar="PROMPT", help="the same as -p PROMPT")
     _add_input_flags(parser.add_argument_group("prompt"))
-    _add_output_flags(parser.add_argument_group("answer"))
+    answer = parser.add_argument_group("answer")
+    _add_output_flags(answer)
+    add_grammar_flags(answer)
     add_model_flags(parser.add_argument_group("model"))
     add_cache_flags(parser.add_argument_group("cache of prompts"))
     add_template_flags(parser.add_argument_group("chat template"))

@@ -15,6 +15,7 @@ from chenxing.terminal.args import (
     typed_text,
 )
 from chenxing.terminal.describe import describe
+from chenxing.terminal.grammar_flags import given_grammar
 from chenxing.terminal.inputs import PipedInput, joined_prompt, piped_input, read_text_file
 from chenxing.terminal.load import load_model
 from chenxing.terminal.oneshot import answer_as_json, answer_once
@@ -36,13 +37,13 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--raw takes no system prompt: it completes the text as it is")
     file_text = read_text_file(args.file) if args.file not in (None, "-") else None
     max_tokens, kwargs = read_length(args.n_predict, "-n/--predict"), template_kwargs(args)
-    sampling = given_sampling(args)
+    sampling, form = given_sampling(args), given_grammar(args)
     stop = tuple(typed_text(args, text) for text in args.reverse_prompt)
     options = model_options(args) | cache_options(args)
 
     llm, load_ms = load_model(args.model, **options, chat_template=template_override(args))
     try:
-        chosen = Options(replace(llm.sampling_defaults, **sampling), max_tokens, stop, kwargs, args.raw)
+        chosen = Options(replace(llm.sampling_defaults, **sampling), max_tokens, stop, kwargs, args.raw, form)
         session = Session(llm, chosen)
         session.system = system
         _introduce(session, args)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from chenxing.errors import UsageError
-from chenxing.terminal.reasoning import OPEN, split_reasoning
+from chenxing.terminal.reasoning import CLOSE, OPEN, split_reasoning
 
 if TYPE_CHECKING:
     from chenxing.engine import Generation
@@ -20,13 +20,18 @@ OnPrefill = Callable[[int, int], None]
 
 @dataclass
 class Options:
-    """What holds for every answer. max_tokens None: until the model ends or the context is full."""
+    """What holds for every answer.
+
+    max_tokens  None: until the model ends or the context is full
+    form        the grammar or schema of an answer, under its name in LLM.stream; it begins after the reasoning
+    """
 
     params: "SamplingParams"
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     template_kwargs: dict[str, Any] = field(default_factory=dict)
     raw: bool = False
+    form: dict[str, Any] = field(default_factory=dict)
 
 
 class Session:
@@ -111,6 +116,9 @@ class Session:
         options, params = self.options, self.options.params
         if self._n_repeats and params.seed not in _RANDOM_SEEDS:
             params = replace(params, seed=params.seed + self._n_repeats)
+        form = options.form
+        if form and self.reasoning_opened():
+            form = form | {"grammar_after": CLOSE}
         return self.llm.stream(
             prompt,
             params=params,
@@ -118,5 +126,6 @@ class Session:
             stop=options.stop,
             raw=self.raw,
             on_prefill=on_prefill,
+            **form,
             **options.template_kwargs,
         )

@@ -14,6 +14,10 @@ _HEX = re.compile(b"[0-9A-Fa-f]{1,2}")
 _SPACE_BEFORE_SIGN = re.compile(rb" (?=[?!.,])")
 _SPACE_BEFORE_SUFFIX = re.compile(rb" (?='(?:[sm]|re|ve))")
 
+# plain integers: operators of enums would be most of the time it takes to spell a whole vocabulary
+_VERBATIM = int(Attr.CONTROL | Attr.UNKNOWN | Attr.USER_DEFINED)
+_NORMAL, _BYTE = int(Attr.NORMAL), int(Attr.BYTE)
+
 
 def unescape_spaces(text: bytes) -> bytes:
     return text.replace(SPACE_BYTES, b" ")
@@ -44,12 +48,12 @@ class Pieces:
 
     def _make(self, token_id: int) -> bytes:
         vocabulary = self._vocabulary
-        attr, text = vocabulary.attrs[vocabulary.checked(token_id)], vocabulary.text(token_id)
-        if attr & (Attr.CONTROL | Attr.UNKNOWN | Attr.USER_DEFINED):
+        attr, text = int(vocabulary.attrs[vocabulary.checked(token_id)]), vocabulary.text(token_id)
+        if attr & _VERBATIM:
             return text
-        if attr & Attr.NORMAL:
+        if attr & _NORMAL:
             return self._spell(text)
-        if attr & Attr.BYTE:
+        if attr & _BYTE:
             digits = _HEX.match(text, 3, 5)  # <0xXX>
             return bytes([int(digits[0], 16) if digits else 0])
         return b""

@@ -58,6 +58,8 @@ def _word(run: Run, position: int) -> ctypes.c_uint64:
 class FakeSampler:
     """Draws by the Gumbel trick, with noise that depends on the seed and the position alone. Seed 0 is greedy."""
 
+    end_ids: frozenset[int] = frozenset()
+
     def __init__(self, seed: int = 0) -> None:
         self.seed, self.accepted = seed, list[int]()
 
@@ -81,7 +83,7 @@ class Letters:
 
 
 def request(prompt: Sequence[int], *, seed: int = 0, limits: Limits | None = None, **options) -> Request:
-    return Request(list(prompt), FakeSampler(seed), Letters(), limits or Limits(eog_ids=(EOG,)), **options)
+    return Request(list(prompt), FakeSampler(seed), Letters(), limits or Limits(end_ids=(EOG,)), **options)
 
 
 def prompt(n: int, seed: int = 1) -> list[int]:
@@ -95,7 +97,7 @@ def alone(prompt: Sequence[int], n_ctx: int, *, seed: int = 0, limits: Limits) -
         state = next_state(state, token, position)
     while True:
         token = sampler.sample(logits_of(state))
-        if token in limits.eog_ids:
+        if token in limits.end_ids:
             return text, "stop"
         sampler.accept(token)
         text += LETTERS[token]

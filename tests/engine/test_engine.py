@@ -14,7 +14,7 @@ GREEDY = SamplingParams(temp=0.0)
 
 @pytest.fixture(scope="module")
 def llm(smollm2_path):
-    with LLM.load(smollm2_path, n_ctx=1024, disk_cache=False) as llm:
+    with LLM.load(smollm2_path, n_ctx=1024, disk_cache=False, cache_ram_bytes=0) as llm:
         yield llm
 
 

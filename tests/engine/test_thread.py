@@ -114,7 +114,7 @@ def test_generations_of_a_driven_engine() -> None:
     driven, thread = start(n_ctx=256)
     driven.submit = driven.loop.submit  # type: ignore[method-assign, assignment]
     letters = request([1]).decoder
-    tokenizer = cast(Any, SimpleNamespace(stream_decoder=lambda: letters, eog_ids=()))
+    tokenizer = cast(Any, SimpleNamespace(stream_decoder=lambda: letters))
     mine = [
         Generation(cast(Engine, driven), tokenizer, cast(Any, FakeSampler(i)), prompt(20, i), max_tokens=9)
         for i in range(3)

@@ -54,7 +54,7 @@ class Traffic:
         rng = self.rng
         limits = Limits(
             max_tokens=rng.choice((None, rng.randrange(200), rng.randrange(100), rng.randrange(9))),
-            eog_ids=(EOG,) if rng.random() < 0.4 else (),
+            end_ids=(EOG,) if rng.random() < 0.4 else (),
             stop=(rng.choice(STOPS),),
         )
         return request(ids, seed=rng.randrange(60), limits=limits, **options)
@@ -105,7 +105,7 @@ def check(r: Request, n_ctx: int) -> None:
     sampler, ids = r.sampler, r.ids[: r.n_prompt]
     assert isinstance(sampler, FakeSampler) and r.state == "finished" and r.sequence is None
     if r.finish_reason == "cancelled":
-        free, _ = alone(ids, n_ctx, seed=sampler.seed, limits=Limits(None, r.limits.eog_ids))
+        free, _ = alone(ids, n_ctx, seed=sampler.seed, limits=Limits(None, r.limits.end_ids))
         assert free.startswith(r.text)
     elif r.limits.max_tokens == 0:
         assert (r.text, r.finish_reason) == ("", "length")

@@ -17,13 +17,16 @@ from chenxing.kernels.memory import address, aligned
 from chenxing.models.packing import pack_matrix
 from chenxing.quants import QUANTS
 
-LINEAR, EXPERTS = (f"chenxing.quants.kernels:{kernel}(Q8_0)" for kernel in ("linear", "expert_linear"))
+LINEAR, EXPERTS, GROUPED = (
+    f"chenxing.quants.kernels:{kernel}(Q8_0)" for kernel in ("linear", "expert_linear", "grouped_linear")
+)
 K, ROWS = 96, 80
+N_TILES, PER_CHUNK = ROWS // 16, 2
 
 
 @pytest.fixture(params=RUNNABLE)
 def addresses(request: pytest.FixtureRequest) -> dict[str, int]:
-    return kernels(request.param, [LINEAR, EXPERTS])
+    return kernels(request.param, [LINEAR, EXPERTS, GROUPED])
 
 
 def weights(rows: int = ROWS, seed: int = 0) -> np.ndarray:
@@ -66,7 +69,7 @@ def test_chunks_cover_the_tiles_once(addresses: dict[str, int], per_chunk: int) 
     """Every chunk writes its own tiles and no other; added results would show a tile that was computed twice."""
     blocks, x = weights(), Rows(3)
     packed, expected = pack_matrix(QUANTS["Q8_0"], blocks), naive.finish(x.times(blocks))
-    n_chunks = -(-5 // per_chunk)
+    n_chunks = -(-N_TILES // per_chunk)
     for chunk in range(n_chunks):
         y = np.full((3, ROWS), np.nan, np.float32)
         Linear(y, per_chunk).run(addresses[LINEAR], packed, x.data, chunks=[chunk])
@@ -102,43 +105,76 @@ def test_threads_read_their_own_rows_in_small_steps(addresses: dict[str, int], n
     assert same_bits(y, naive.finish(meant.times(blocks)))
 
 
-@pytest.mark.parametrize("per_slot", [False, True])
-@pytest.mark.parametrize("n", [2, 7])
-def test_experts(addresses: dict[str, int], n: int, per_slot: bool) -> None:
-    """Two of four experts a row; the activations are the row's, or each slot's own."""
-    n_used, per_chunk = 2, 2
-    experts = [weights(seed=seed) for seed in range(4)]
-    packed = np.stack([pack_matrix(QUANTS["Q8_0"], blocks) for blocks in experts])
+class Experts:
+    """Four experts, and the arguments that their two kernels share."""
+
+    def __init__(self) -> None:
+        self.blocks = [weights(seed=seed) for seed in range(4)]
+        self.packed = np.stack([pack_matrix(QUANTS["Q8_0"], blocks) for blocks in self.blocks])
+        self.n_chunks = -(-N_TILES // PER_CHUNK)  # of one expert or pair
+
+    def args(self, x: np.ndarray, y: np.ndarray, more: dict[int, int]) -> list[int]:
+        """x u8[n_threads, n, bytes]"""
+        slots = {
+            matmul.W: address(self.packed),
+            matmul.X: address(x),
+            matmul.X_ROW: x.strides[1],
+            matmul.X_EACH: x.strides[0],
+            matmul.N_BLOCKS: K // 32,
+            matmul.N_TILES: N_TILES,
+            matmul.PER_CHUNK: PER_CHUNK,
+            matmul.Y: address(y),
+            matmul.Y_ROW: y.strides[0],
+            matmul.EXPERT_BYTES: self.packed.strides[0],
+            **more,
+        }
+        return [slots.get(slot, 0) for slot in range(0, max(slots) + 8, 8)]
+
+
+@pytest.mark.parametrize("sharing", [1, 2])
+@pytest.mark.parametrize("n", [1, L.EACH_ROWS])
+def test_experts(addresses: dict[str, int], n: int, sharing: int) -> None:
+    """Two of four experts a row; the activations are the thread's own of the row, or of each slot."""
+    experts, n_used = Experts(), 2
     chosen = np.array([np.random.default_rng(r).permutation(4)[:n_used] for r in range(n)], np.int64)
-    shares = [Rows(n * n_used if per_slot else n, seed=tid) for tid in range(2)]
+    shares = [Rows(n * n_used // sharing, seed=tid) for tid in range(2)]
     x = aligned((2, *shares[0].data.shape))
     x[:] = [share.data for share in shares]
-    y, step = output(n * n_used), np.array([1, n, 0, 0, 0, 0, 0, 0], np.int64)
-    args = [0] * (matmul.X_PER_SLOT // 8 + 1)
-    for slot, value in {
-        matmul.W: address(packed),
-        matmul.X: address(x),
-        matmul.X_ROW: x.strides[1],
-        matmul.X_EACH: x.strides[0],
-        matmul.N_BLOCKS: K // 32,
-        matmul.N_TILES: ROWS // 16,
-        matmul.PER_CHUNK: per_chunk,
-        matmul.Y: address(y),
-        matmul.Y_ROW: y.strides[0],
-        matmul.STEP: address(step),
-        matmul.EXPERTS: address(chosen),
-        matmul.N_USED: n_used,
-        matmul.EXPERT_BYTES: packed.strides[0],
-        matmul.X_PER_SLOT: int(per_slot),
-    }.items():
-        args[slot // 8] = value
-    for chunk in range(n * n_used * -(-(ROWS // 16) // per_chunk)):
+    y = output(n * n_used)
+    args = experts.args(x, y, {matmul.CHOSEN: address(chosen), matmul.SHARING: sharing})
+    for chunk in range(n * n_used * experts.n_chunks):
         call(addresses[EXPERTS], args, chunk, tid=1)
-    meant = shares[1] if n <= L.EACH_ROWS and not per_slot else shares[0]
-    products = [meant.times(blocks) for blocks in experts]
+    products = [shares[1].times(blocks) for blocks in experts.blocks]
     for pair, expert in enumerate(chosen.reshape(-1)):
-        row = pair if per_slot else pair // n_used
-        assert same_bits(y[pair], naive.finish(products[expert][row]))
+        assert same_bits(y[pair], naive.finish(products[expert][pair // sharing]))
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [(2, 0, 3, 1), (0, 0, 67, 0), (9, 7, 8, 0), (0, 63, 64, 65), (1, 4, 5, 128)],
+    ids=lambda counts: "-".join(map(str, counts)),
+)
+def test_rows_sorted_by_expert(addresses: dict[str, int], counts: tuple[int, ...]) -> None:
+    """Below, at and above the rows that share a register, an unpacked block and the cache; experts without any.
+
+    Rows that follow an expert's own are another's or, after the last, spare ones of nonsense.
+    """
+    experts, n = Experts(), sum(counts)
+    starts = np.array([0, *np.cumsum(counts)], np.int64)
+    rows = Rows(n)
+    x = np.full((1, n + L.SPARE_ROWS, rows.data.shape[1]), 0xFF, np.uint8)
+    x[0, :n] = rows.data
+    expected = np.concatenate(
+        [rows.times(blocks)[starts[e] : starts[e + 1]] for e, blocks in enumerate(experts.blocks)]
+    )
+    y = output(n + 1)
+    args = experts.args(x, y, {matmul.STARTS: address(starts)})
+    for e in reversed(range(len(counts))):
+        for chunk in range(experts.n_chunks):
+            call(addresses[GROUPED], args, e * experts.n_chunks + chunk, tid=1)
+        rest = np.r_[0 : starts[e], n]
+        assert same_bits(y[starts[e] : n], naive.finish(expected[starts[e] :]))
+        assert same_bits(y[rest], output(n + 1)[rest])
 
 
 def test_the_twins_fma_rounds_once() -> None:

@@ -119,6 +119,19 @@ def test_prologues_run_for_every_thread_in_small_steps_only(library):
     team.close()
 
 
+def test_ops_for_few_or_many_rows(library):
+    program = Program()
+    cells = aligned(8, np.int64)
+    for i, when in enumerate((L.FEW_ROWS, L.MANY_ROWS, L.ALWAYS)):
+        program.add([Part(ADD, [address(cells) + 8 * i, 1, 1], 1)], when=when)
+    program.finish(library)
+    team = Team(library, 1)
+    for n_rows in (1, L.EACH_ROWS, L.EACH_ROWS + 1):
+        program.run(team, counters(n_rows))
+    team.close()
+    assert cells[:3].tolist() == [2, 1, 3]
+
+
 def test_ops_for_outputs_are_left_out_without_any(library):
     program = Program()
     cells = aligned(8, np.int64)

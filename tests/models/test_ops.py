@@ -17,9 +17,10 @@ from chenxing.kernels.library import KernelLibrary
 from chenxing.kernels.memory import address, aligned
 from chenxing.kernels.team import Team
 from chenxing.models.model import page_bytes, read_model
-from chenxing.models.ops import Recorder, Rows
+from chenxing.models.ops import Recorder
 from chenxing.models.spec import find_architecture
 from chenxing.models.step import Run, Step
+from chenxing.models.values import Rows
 from chenxing.models.weights import Weights
 
 N_ROWS = 7  # more than are prepared by every thread for itself

@@ -7,6 +7,7 @@ from logit_rows import EVERY_TIME, ROWS, normal_row, row
 from chenxing.sampling.candidates import (
     Candidates,
     all_tokens,
+    descending,
     largest,
     pick,
     positions,
@@ -23,6 +24,16 @@ def sorted_positions(values: np.ndarray) -> list[int]:
 @given(ROWS, st.integers(1, 70))
 def test_largest_is_a_stable_sort(values: np.ndarray, k: int) -> None:
     assert largest(values, k).tolist() == sorted_positions(values)[:k]
+
+
+@EVERY_TIME
+@given(ROWS)
+def test_descending_is_a_stable_sort(values: np.ndarray) -> None:
+    assert descending(values).tolist() == sorted_positions(values)
+
+
+def test_descending_takes_zeros_of_both_signs_for_equal() -> None:
+    assert descending(row(-0.0, 0.0, -0.0, 1e-45, -1e-45, -np.inf, np.inf)).tolist() == [6, 3, 0, 1, 2, 4, 5]
 
 
 @pytest.mark.parametrize("n_vocab", [4095, 4097, 50_000])

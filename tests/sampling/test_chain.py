@@ -13,7 +13,7 @@ def n_steps(**params: object) -> int:
 
 
 def test_samplers_that_are_off_are_left_out() -> None:
-    assert n_steps() == 4  # top_k, top_p, min_p, temperature
+    assert n_steps() == 3  # top_k, top_p with min_p, temperature
     assert n_steps(top_k=0, top_p=1.0, min_p=0.0, temp=1.0) == 0
 
 
@@ -30,7 +30,7 @@ def test_samplers_that_are_off_are_left_out() -> None:
     ],
 )
 def test_one_more_sampler(switched_on: dict[str, object]) -> None:
-    assert n_steps(**switched_on) == 5
+    assert n_steps(**switched_on, min_keep=2) == 5  # top_k, top_p, min_p, temperature are on by default
     assert n_steps(**switched_on, samplers=["top_k"]) == 1
 
 
@@ -38,11 +38,19 @@ def test_one_more_sampler(switched_on: dict[str, object]) -> None:
     "off", [{"penalty_repeat": 1.1, "penalty_last_n": 0}, {"dry_multiplier": 1, "dry_penalty_last_n": 0}]
 )
 def test_looking_back_on_nothing_is_off(off: dict[str, object]) -> None:
-    assert n_steps(**off) == 4
+    assert n_steps(**off) == n_steps()
 
 
 def test_dynamic_temperature_around_one_is_on() -> None:
-    assert n_steps(temp=1.0, dynatemp_range=0.5) == 4 and n_steps(temp=1.0) == 3
+    assert n_steps(temp=1.0, dynatemp_range=0.5) == 3 and n_steps(temp=1.0) == 2
+
+
+def test_top_p_and_min_p_are_one_step_where_nothing_is_between_them() -> None:
+    def n(*samplers: str, **params: object) -> int:
+        return n_steps(samplers=samplers, temp=2.0, **params)
+
+    assert n("top_p", "min_p") == n("top_p", "xtc", "min_p") == 1  # xtc is off
+    assert n("min_p", "top_p") == n("top_p", "temperature", "min_p") - 1 == n("top_p", "min_p", min_keep=2) == 2
 
 
 def test_the_order_is_that_of_samplers() -> None:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from logit_rows import EVERY_TIME, ROWS, normal_row, row
 
-from chenxing.sampling import logprobs, top_ids
+from chenxing.sampling import Sampler, SamplingParams, after_sampling, before_sampling, logprobs, top_ids
 
 
 @EVERY_TIME
@@ -36,3 +36,23 @@ def test_top_ids() -> None:
     assert top_ids(row(1, 3, 2, 3), 3).tolist() == [1, 3, 2]
     logits = normal_row(50_000, seed=1)
     assert (np.diff(logprobs(logits, top_ids(logits, 20))) <= 0).all()
+
+
+def test_before_sampling() -> None:
+    logits = normal_row(1000, seed=4)
+    found = before_sampling(logits, 17, 3)
+    assert (found.token, found.logprob) == (17, logprobs(logits, np.array([17]))[0])
+    assert [token for token, _ in found.top] == top_ids(logits, 3).tolist()
+    assert [value for _, value in found.top] == logprobs(logits, top_ids(logits, 3)).tolist()
+    assert before_sampling(logits, 17, 0).top == ()
+
+
+def test_after_sampling() -> None:
+    sampler = Sampler(SamplingParams(top_k=2, top_p=1.0, min_p=0.0, temp=0.5, seed=1), 4)
+    ids, shares = sampler.probabilities(row(1, 3, 2, 0))
+    found = after_sampling(ids, shares, 2, 5)
+    expected = np.log(np.exp([6.0, 4.0]) / np.exp([6.0, 4.0]).sum())  # logits by the temperature
+    assert [token for token, _ in found.top] == [1, 2]
+    np.testing.assert_allclose([value for _, value in found.top], expected, atol=1e-6)  # f32 probabilities
+    assert found.logprob == found.top[1][1]
+    assert after_sampling(ids, shares, 0, 1).logprob == -np.inf

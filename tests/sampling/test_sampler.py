@@ -211,6 +211,17 @@ def test_min_tokens_are_generated_before_an_end() -> None:
     assert tokens == [2, 2, 0] and sampler.n_generated == 3
 
 
+def test_stop_tokens_end_an_answer_but_not_before_min_tokens() -> None:
+    sampler = new(SamplingParams(temp=0.0, min_tokens=1), 4, eog_ids=[0], stop_ids=[3])
+    assert sampler.sample(row(8, 1, 2, 9)) == 2
+    sampler.accept(2)
+    assert sampler.sample(row(8, 1, 2, 9)) == 3
+    assert [sampler.ends(token) for token in range(4)] == [True, False, False, True]
+    assert new(SamplingParams(temp=0.0, ignore_eos=True), 4, eog_ids=[0], stop_ids=[3]).sample(row(8, 1, 2, 7)) == 3
+    with pytest.raises(UsageError, match="stop_token_ids: expected token ids from 0 to 3, found 4"):
+        new(SamplingParams(), 4, stop_ids=[4])
+
+
 @pytest.mark.parametrize("params", [SamplingParams(), SamplingParams(temp=0.0), SamplingParams(mirostat=2)])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_logits_that_are_no_numbers_are_an_error(params: SamplingParams, bad: float) -> None:

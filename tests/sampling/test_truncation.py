@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from logit_rows import EVERY_TIME, ROWS, normal_row, row
 
 from chenxing.sampling.candidates import Candidates, all_tokens, probabilities
-from chenxing.sampling.truncation import min_p, top_k, top_n_sigma, top_p
+from chenxing.sampling.truncation import min_p, top_k, top_n_sigma, top_p, top_p_then_min_p
 
 SHARES = st.floats(0, 1)
 
@@ -105,3 +105,18 @@ def test_the_row_itself_stays_as_it_is(step) -> None:
     step(all_tokens(logits))
     top_n_sigma(all_tokens(logits), 1.0)
     assert (logits == before).all()
+
+
+@EVERY_TIME
+@given(ROWS, st.floats(0, 1, exclude_max=True), st.floats(0.001, 0.999), st.integers(0, 30))
+def test_top_p_then_min_p_is_one_after_the_other(logits: np.ndarray, p: float, share: float, k: int) -> None:
+    start = top_k(all_tokens(logits), k)
+    one, other = top_p_then_min_p(start, p, share), min_p(top_p(start, p), share)
+    assert one.ids.tolist() == other.ids.tolist() and one.sorted
+    assert one.logits.tolist() == other.logits.tolist()
+
+
+def test_top_p_then_min_p_of_a_long_row() -> None:
+    for spread in (0.1, 1.0, 4.0):
+        start = all_tokens(normal_row(20_000, seed=1, spread=spread))
+        assert top_p_then_min_p(start, 0.9, 0.05).ids.tolist() == min_p(top_p(start, 0.9), 0.05).ids.tolist()

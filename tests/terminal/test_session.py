@@ -133,7 +133,7 @@ def test_another_answer_and_another_question_compute_the_last_turn_only(smollm2_
     from chenxing import LLM
     from chenxing.chat.turns import Turns
 
-    with LLM.load(smollm2_path, n_ctx=1024) as llm:
+    with LLM.load(smollm2_path, n_ctx=1024, disk_cache=False) as llm:
         monkeypatch.setattr(llm, "_turns", Turns(tmp_path, llm.tokenizer.key))
         # hot enough that the tokenizer would spell the answers otherwise
         session = Session(

@@ -9,7 +9,10 @@ from chenxing.terminal.stats import stats_line, stop_note, timings
     ("stats", "line"),
     [
         (Stats(320, 300, 13, 24.6, 127.2), "prompt 320 tokens (300 cached) 813 tok/s · answer 13 tokens 94.3 tok/s"),
-        (Stats(320, 300, 1, 10, 0, 256), "prompt 320 tokens (300 cached, 256 from disk) 2000 tok/s · answer 1 token"),
+        (
+            Stats(320, 300, 1, 10, 0, n_from_disk=256),
+            "prompt 320 tokens (300 cached, 256 from disk) 2000 tok/s · answer 1 token",
+        ),
         (Stats(1, 0, 1, 10, 0), "prompt 1 token 100 tok/s · answer 1 token"),
         (Stats(5, 5, 0, 0, 0), "prompt 5 tokens (5 cached) · answer 0 tokens"),
         (Stats(5, 0, 11, 1000, 12345), "prompt 5 tokens 5 tok/s · answer 11 tokens 0.81 tok/s"),

@@ -1,0 +1,58 @@
+"""The grammar of an answer that may, must or must not hold calls, in llguidance's Lark.
+
+    none      text in which no call is opened
+    auto      the same, or text and then calls; nothing comes after them
+    required  calls alone
+    named     one call
+
+In front of each there may be a thought, in which everything is permitted, calls too: it is no call there.
+
+Source: llguidance 1.9, docs/syntax.md: lazy rules end at the first place where they can, which is how an opening is
+found in running text; docs/json_schema.md.
+"""
+
+import json
+
+from chenxing.chat.tools.arguments import argument_schema
+from chenxing.chat.tools.form import ANY_TEXT, ToolForm, escaped
+from chenxing.chat.tools.reasoning import CLOSE_TAG, OPEN_TAG, Reasoning
+from chenxing.chat.tools.request import ToolRequest
+
+
+def answer_grammar(form: ToolForm, request: ToolRequest, reasoning: Reasoning) -> str:
+    """Lark text. Its JSON schemas are checked by who compiles it."""
+    functions = request.callable_functions
+    names = [function.name for function in functions]
+    more = " next_call*" if request.parallel else ""
+    match request.choice:
+        case "none":
+            answer, rules = "text", [_text_rule(form, names)]
+        case "auto":
+            answer = f"(text | call_after_text{more})"
+            rules = [_text_rule(form, names), *form.call_rules(names), *form.call_after_text_rules(names)]
+        case "required":
+            answer, rules = f"call{more}", form.call_rules(names)
+    if request.choice != "none":
+        rules += [form.next_call_rule()] if request.parallel else []
+        for i, function in enumerate(functions):
+            schema = json.dumps(argument_schema(function), ensure_ascii=False, allow_nan=False)
+            rules.append(f"arguments_{i}: %json {schema}")
+    thought, thought_rules = _thought(reasoning)
+    return "\n".join([f"start: {thought}{answer}", *thought_rules, *rules, r"SPACE: /[ \n]{1,2}/"]) + "\n"
+
+
+def _text_rule(form: ToolForm, names: list[str]) -> str:
+    start = rf"({ANY_TEXT}\n)?" if form.at_line_start else ANY_TEXT
+    return f"text: TEXT\nTEXT: /{ANY_TEXT}/ & ~/{start}{form.opening_pattern(names)}{ANY_TEXT}/"
+
+
+def _thought(reasoning: Reasoning) -> tuple[str, list[str]]:
+    rest = rf"rest_of_thought[lazy]: /{ANY_TEXT}{escaped(CLOSE_TAG)}/"
+    match reasoning:
+        case Reasoning.NONE:
+            return "", []
+        case Reasoning.OPEN:
+            return "rest_of_thought SPACE? ", [rest]
+        case Reasoning.POSSIBLE:
+            opening = rf"thought_opening[lazy]: /[ \t\r\n]*{escaped(OPEN_TAG)}/"
+            return "thought? ", ["thought: thought_opening rest_of_thought SPACE?", opening, rest]
