@@ -9,7 +9,7 @@ from engine.fake_model import Bench, FakeSampler, Letters, alone, prompt, upto
 
 from chenxing.engine import Engine, Generation
 
-TOKENIZER = cast(Any, SimpleNamespace(stream_decoder=Letters, eog_ids=()))
+TOKENIZER = cast(Any, SimpleNamespace(stream_decoder=Letters))
 
 
 class Engines(Bench):
