@@ -143,6 +143,7 @@ class Engine:
         """
         self.check_fits(ids)
         self._end()
+        self._loop.pause()
         self._sequence = self._cache.begin_private(self.n_ctx)
         out = []
         at = 0

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from chenxing.engine import Engine, Event, Limits, Request
+from chenxing.engine import MEMORY_ONLY, Engine, Event, Limits, Request
 from chenxing.gguf import GGUF
 from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, Progress
@@ -99,7 +99,8 @@ def run_streams(
     library, tokenizer = KernelLibrary(), load_tokenizer(gguf)
     n_slots = max(s.n_streams for s in streams)
     for n in n_threads:
-        engine = Engine(gguf, read_model(gguf, n_ctx), n_ctx, library, n, on_progress, n_slots=n_slots)
+        hp = read_model(gguf, n_ctx)
+        engine = Engine(gguf, hp, n_ctx, library, n, on_progress, cache=MEMORY_ONLY, n_slots=n_slots)
         try:
             rng = np.random.default_rng(1)
             for s in streams:

@@ -30,7 +30,8 @@ def answer(llm: LLM, ids: list[int]) -> tuple[int, int, np.ndarray]:
     """-> tokens reused, of these from disk, i32 bits of the logits after the prompt and after each greedy token"""
     engine = llm._engine
     n_cached, logits = engine.prompt(ids)
-    n_from_disk = engine.n_from_disk
+    assert engine._sequence
+    n_from_disk = engine._sequence.n_from_disk
     rows = [logits.copy()]
     for _ in range(N_GREEDY):
         rows.append(engine.append(int(rows[-1].argmax())).copy())
