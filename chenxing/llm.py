@@ -18,7 +18,7 @@ from chenxing import hub
 from chenxing.chat import ChatTemplate, load_template
 from chenxing.config import settings
 from chenxing.cores import cores
-from chenxing.engine import Engine, Generation
+from chenxing.engine import N_SLOTS, Engine, Generation
 from chenxing.errors import UsageError
 from chenxing.gguf import GGUF, open_gguf
 from chenxing.kernels.attention_layout import KV_TYPES
@@ -72,6 +72,7 @@ class LLM:
         weight_cache: bool = True,
         chat_template: str | None = None,
         kv_type: str = "f16",
+        n_slots: int = N_SLOTS,
         on_progress: Callable[[str, float], None] | None = None,
     ) -> "LLM":
         """Load a path, a pulled model's name, hf:owner/repo[:QUANT], or a built-in name, which is pulled if need be.
@@ -82,6 +83,7 @@ class LLM:
         weight_cache   False packs the weights in memory: no packed file is looked for or written
         chat_template  name of a template or Jinja source, instead of the file's own
         kv_type        how keys and values are kept: f16, bf16, f32, or q8_0, which takes half of f16's memory
+        n_slots        answers that run at the same time, for those who drive the engine
         on_progress    called with a stage ("download", "compile kernels ...", "pack weights") and a fraction 0..1
 
         Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError, KernelError.
@@ -105,7 +107,9 @@ class LLM:
             special_texts=tokenizer.special_texts,
             override=chat_template,
         )
-        engine = Engine(gguf, hp, n_ctx, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
+        engine = Engine(
+            gguf, hp, n_ctx, library, n_threads, on_progress, kv_type, weight_cache=weight_cache, n_slots=n_slots
+        )
         return cls(gguf, engine, tokenizer, template)
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = False) -> list[int]:
