@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import dataclass, field
 
 from chenxing.engine import Event, FinishReason, Request, Stats
+from chenxing.server.failures import unavailable
 from chenxing.server.token_probs import ProbRecorder, TokenProb
 
 
@@ -87,6 +88,8 @@ class Job:
             n_running -= step.finish_reason is not None
             if step.error:
                 raise step.error
+            if step.finish_reason == "cancelled":  # not by the reader, who would have left
+                raise unavailable("The server is shutting down")
             yield step
 
     async def drain(self) -> None:
