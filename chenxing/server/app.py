@@ -10,7 +10,7 @@ from aiohttp import web
 from chenxing.errors import ChenxingError
 from chenxing.server import chat, completions, info, native, security, slot_actions, texts
 from chenxing.server.failures import ApiError, api_error, not_found
-from chenxing.server.keys import SERVICE
+from chenxing.server.keys import HEADERS, SERVICE
 from chenxing.server.metrics import metrics
 from chenxing.server.service import Service
 from chenxing.server.settings import ServeSettings
@@ -64,7 +64,7 @@ def _around(settings: ServeSettings) -> Callable[[web.Request, Handler], Awaitab
         started = time.perf_counter()
         request_id = _request_id(request)
         headers: dict[str, str] = {REQUEST_ID: request_id}
-        request["headers"] = headers
+        request[HEADERS] = headers
         response = await _checked(request, handler, settings, headers)
         ms = 1000 * (time.perf_counter() - started)
         _log.info("%s %s %d %.0f ms %s", request.method, request.path, response.status, ms, request_id)

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from chenxing.server.answers import Job, Step
 from chenxing.server.failures import api_error
+from chenxing.server.keys import HEADERS
 from chenxing.server.service import Service
 
 KEEP_ALIVE_SECONDS = 5.0  # of silence, while a prompt is computed or waits: proxies and clients give up otherwise
@@ -50,7 +51,7 @@ async def respond(
 async def _streamed(request: web.Request, job: Job, writer: Writer) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
     response.headers["X-Accel-Buffering"] = "no"
-    response.headers.update(request["headers"])
+    response.headers.update(request[HEADERS])
     await response.prepare(request)
     try:
         async for step in job.steps(KEEP_ALIVE_SECONDS):

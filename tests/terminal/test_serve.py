@@ -25,32 +25,12 @@ def test_defaults():
 
 
 def test_llama_servers_spelling():
-    given = options(
-        *[
-            "-m",
-            "toy",
-            "--alias",
-            "a,b",
-            "--parallel",
-            "4",
-            "-c",
-            "1024",
-            "--temp",
-            "0.5",
-            "-n",
-            "7",
-            "--no-slots",
-            "--metrics",
-            "-fa",
-            "on",
-            "-ub",
-            "32",
-        ]
-    )
+    words = "-m toy --alias a,b --parallel 4 -c 1024 --temp 0.5 -n 7 --no-slots --metrics -fa on -ub 32"
+    given = options(*words.split())
     assert given["aliases"] == ("a", "b") and given["n_slots"] == 4 and given["n_ctx_slot"] == 256
     assert given["sampling"] == {"temp": 0.5} and given["n_predict"] == 7
     assert given["has_metrics"] and not given["has_slots"]
-    assert options(*["toy", "-np", "4", "-c", "1024", "--kv-unified"])["n_ctx_slot"] is None
+    assert options("toy", "-np", "4", "-c", "1024", "--kv-unified")["n_ctx_slot"] is None
 
 
 def test_reasoning_is_a_value_of_the_template():
