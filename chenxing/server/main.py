@@ -28,8 +28,9 @@ async def _serve(settings: ServeSettings) -> int:
     service = Service(settings)
     runner = web.AppRunner(make_app(service), handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
     await runner.setup()
-    for s in sockets:
-        await web.SockSite(runner, s, backlog=_BACKLOG).start()
+    sites = [web.SockSite(runner, s, backlog=_BACKLOG) for s in sockets]
+    for site in sites:
+        await site.start()
     stopped = _stop_on_signals()
     try:
         loading = asyncio.create_task(asyncio.to_thread(service.load))
@@ -40,8 +41,8 @@ async def _serve(settings: ServeSettings) -> int:
             print(_line(service, sockets[0]), file=sys.stderr, flush=True)
             await waiting
     finally:
-        for s in sockets:
-            s.close()
+        for site in sites:
+            await site.stop()  # nobody new comes; who is connected goes on
         await service.close()
         await runner.cleanup()
     return 0

@@ -76,8 +76,6 @@ class Service:
     @property
     def model(self) -> LLM:
         """Raises ApiError 503 while there is none."""
-        if self._is_closing:
-            raise unavailable("The server is shutting down")
         if self.llm is None:
             raise unavailable("Loading model")
         return self.llm
@@ -105,6 +103,8 @@ class Service:
         The caller hands the job to `finished` whatever happens.
         """
         llm = self.model
+        if self._is_closing:
+            raise unavailable("The server is shutting down")
         for ids in prompts:
             if not ids:
                 raise ApiError(400, "invalid_request_error", "prompt: expected at least one token, found none")

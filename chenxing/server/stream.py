@@ -67,7 +67,7 @@ async def _streamed(request: web.Request, job: Job, writer: Writer) -> web.Strea
         raise  # nobody is there to be told
     except Exception as error:  # the status is sent: the stream itself has to tell
         failure = api_error(error)
-        if failure.status >= 500:
+        if failure.status == 500:
             _log.error("a stream failed", exc_info=error)
         await response.write(_event(failure.body()))
     await response.write_eof()
