@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from chenxing.errors import ChenxingError
 from chenxing.server import chat, completions, info, native, security, slot_actions, texts
@@ -58,7 +59,7 @@ def make_app(service: Service) -> web.Application:
     return app
 
 
-def _around(settings: ServeSettings) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
+def _around(settings: ServeSettings) -> Middleware:
     @web.middleware
     async def around(request: web.Request, handler: Handler) -> web.StreamResponse:
         started = time.perf_counter()

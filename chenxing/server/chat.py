@@ -100,7 +100,7 @@ class ChatWriter:
     def _choice(self, index: int, answer: Answer) -> dict[str, Any]:
         assert answer.last
         message = {"role": "assistant", "content": answer.text}
-        choice = {"finish_reason": answer.last.finish_reason, "index": index, "message": message}
+        choice: dict[str, Any] = {"finish_reason": answer.last.finish_reason, "index": index, "message": message}
         if self._wish.n_alternatives is not None:
             choice["logprobs"] = {"content": self._probs(answer.probs)}
         return choice

@@ -37,7 +37,10 @@ async def _serve(settings: ServeSettings) -> int:
         waiting = asyncio.create_task(stopped.wait())
         await asyncio.wait({loading, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if loading.done():
-            service.open(loading.result())
+            llm = loading.result()
+            service.open(llm)
+            for notice in llm.notices:
+                print(f"chenxing: {notice}", file=sys.stderr)
             print(_line(service, sockets[0]), file=sys.stderr, flush=True)
             await waiting
     finally:

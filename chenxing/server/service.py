@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from chenxing.chat import ChatTemplate, load_template
 from chenxing.engine import EngineStats, EngineThread, Limits, Request
 from chenxing.llm import LLM
 from chenxing.sampling import Sampler, SamplingParams
@@ -23,6 +24,7 @@ from chenxing.server.totals import Totals
 
 T = TypeVar("T")
 _TEXT_THREADS = 2
+DEFAULT_TEMPLATE = "chatml"  # llama-server's too, for a model without one
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,11 @@ class Service:
 
     def load(self) -> LLM:
         """In a thread of its own: takes seconds. Raises what LLM.load raises."""
-        return LLM.load(self.settings.model, n_slots=self.settings.n_slots, **self.settings.model_options)
+        llm = LLM.load(self.settings.model, n_slots=self.settings.n_slots, **self.settings.model_options)
+        if llm.template is None:
+            llm.template = _default_template(llm)
+            llm.notices.append(f"{llm.path.name} has no chat template: messages are written as {DEFAULT_TEMPLATE}")
+        return llm
 
     def open(self, llm: LLM) -> None:
         """The model is there: requests may come."""
@@ -167,3 +173,9 @@ class Service:
             observe=recorder.observe if recorder else None,
         )
         return job.add(request, recorder)
+
+
+def _default_template(llm: LLM) -> ChatTemplate | None:
+    t = llm.tokenizer
+    bos, eos = ("" if i is None else t.token_bytes(i).decode(errors="replace") for i in (t.bos_id, t.eos_id))
+    return load_template(llm.gguf.metadata, bos=bos, eos=eos, special_texts=t.special_texts, override=DEFAULT_TEMPLATE)

@@ -19,8 +19,9 @@ async def tokenize(request: web.Request) -> web.Response:
     service = request.app[SERVICE]
     tokenizer = service.model.tokenizer
     fields = await read_body(request, TokenizeRequest)
-    special = {"add_special": fields.add_special, "parse_special": fields.parse_special}
-    ids = await service.in_text_thread(lambda: tokenizer.encode(fields.content, **special))
+    add, parse = fields.add_special, fields.parse_special
+    text = fields.content
+    ids = await service.in_text_thread(lambda: tokenizer.encode(text, add_special=add, parse_special=parse))
     if not fields.with_pieces:
         return json_response({"tokens": ids})
     return json_response({"tokens": [{"id": i, "piece": _piece(tokenizer, i)} for i in ids]})
