@@ -26,6 +26,18 @@ def _run(subparsers: Any) -> None:
     args.add_parsers(subparsers)
 
 
+def _serve(subparsers: Any) -> None:
+    from chenxing.terminal import serve
+
+    def start(options: dict[str, Any]) -> int:
+        from chenxing.server.main import serve as run_server
+        from chenxing.server.settings import ServeSettings
+
+        return run_server(ServeSettings(**options))
+
+    serve.add_parsers(subparsers, start)
+
+
 def _tools(subparsers: Any) -> None:
     from chenxing.terminal import tools
 
@@ -58,6 +70,7 @@ def _doctor(subparsers: Any) -> None:
 
 COMMANDS: dict[str, Callable[[Any], None]] = {
     "run": _run,
+    "serve": _serve,
     "pull": _hub,
     "list": _hub,
     "ls": _hub,

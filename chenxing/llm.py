@@ -21,7 +21,7 @@ from chenxing.chat.spelling import shown_ids, spellings_of
 from chenxing.chat.turns import Turns
 from chenxing.config import settings
 from chenxing.cores import cores
-from chenxing.engine import CacheRoom, Engine, Generation
+from chenxing.engine import N_SLOTS, CacheRoom, Engine, Generation
 from chenxing.errors import UsageError
 from chenxing.gguf import GGUF, open_gguf
 from chenxing.kernels.attention_layout import KV_TYPES
@@ -84,6 +84,7 @@ class LLM:
         disk_cache: bool = True,
         cache_disk_bytes: int | None = None,
         cache_ram_bytes: int | None = None,
+        n_slots: int = N_SLOTS,
         on_progress: Callable[[str, float], None] | None = None,
     ) -> "LLM":
         """Load a path, a pulled model's name, hf:owner/repo[:QUANT], or a built-in name, which is pulled if need be.
@@ -99,6 +100,7 @@ class LLM:
                        at most 16 GiB; 0 is disk_cache=False
         cache_ram_bytes  memory for conversations beside the current one; a quarter of what is free by default, at
                        most 8 GiB
+        n_slots        answers that run at the same time, for those who drive the engine
         on_progress    called with a stage ("download", "compile kernels ...", "pack weights") and a fraction 0..1
 
         Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError, KernelError.
@@ -130,7 +132,16 @@ class LLM:
         )
         room = CacheRoom(cache_disk_bytes if keep else 0, cache_ram_bytes)
         engine = Engine(
-            gguf, hp, n_ctx, library, n_threads, on_progress, kv_type, weight_cache=weight_cache, cache=room
+            gguf,
+            hp,
+            n_ctx,
+            library,
+            n_threads,
+            on_progress,
+            kv_type,
+            weight_cache=weight_cache,
+            cache=room,
+            n_slots=n_slots,
         )
         return cls(gguf, engine, tokenizer, template, turns)
 

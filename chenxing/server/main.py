@@ -1,0 +1,90 @@
+"""One server's life: open the sockets, load the model, serve, end."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+
+from aiohttp import web
+
+from chenxing.errors import UsageError
+from chenxing.server.app import make_app
+from chenxing.server.service import Service
+from chenxing.server.settings import ServeSettings
+
+_BACKLOG = 512
+
+
+def serve(settings: ServeSettings) -> int:
+    """Until SIGTERM or SIGINT. -> the exit code. Raises what loading the model raises, UsageError for the address."""
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    return asyncio.run(_serve(settings))
+
+
+async def _serve(settings: ServeSettings) -> int:
+    sockets = [_listen(host, settings.port) for host in settings.hosts]
+    service = Service(settings)
+    runner = web.AppRunner(make_app(service), handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
+    await runner.setup()
+    sites = [web.SockSite(runner, s, backlog=_BACKLOG) for s in sockets]
+    for site in sites:
+        await site.start()
+    stopped = _stop_on_signals()
+    try:
+        loading = asyncio.create_task(asyncio.to_thread(service.load))
+        waiting = asyncio.create_task(stopped.wait())
+        await asyncio.wait({loading, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if loading.done():
+            llm = loading.result()
+            service.open(llm)
+            for notice in llm.notices:
+                print(f"chenxing: {notice}", file=sys.stderr)
+            print(_line(service, sockets[0]), file=sys.stderr, flush=True)
+            await waiting
+    finally:
+        for site in sites:
+            await site.stop()  # nobody new comes; who is connected goes on
+        await service.close()
+        await runner.cleanup()
+    return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Raises UsageError for an address that cannot be had."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        s = socket.socket(family, socket.SOCK_STREAM)
+        if sys.platform != "win32":  # there it would let two servers share a port
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(address)
+    except OSError as error:
+        raise UsageError(f"--host {host} --port {port}: cannot listen there: {error.strerror or error}") from error
+    s.setblocking(False)
+    return s
+
+
+def _stop_on_signals() -> asyncio.Event:
+    """Set by the first SIGTERM or SIGINT; a second one ends the process as usual."""
+    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        loop.call_soon_threadsafe(stopped.set)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(ValueError):  # not in the main thread, as in tests
+            signal.signal(number, lambda n, _frame: stop(n))
+    return stopped
+
+
+def _line(service: Service, s: socket.socket) -> str:
+    llm = service.model
+    host, port = s.getsockname()[:2]
+    host = f"[{host}]" if ":" in host else host
+    cache = "prefix cache in memory"
+    return (
+        f"chenxing serve: http://{host}:{port} · {service.name} · {service.n_ctx} tokens of context · "
+        f"{llm.n_threads} threads · {service.settings.n_slots} answers at once · {cache}"
+    )

@@ -1,0 +1,110 @@
+"""Prompts of requests as token ids. Everything here may take long: it is for the service's text threads."""
+
+from typing import Any
+
+from chenxing.chat.template import Prompt
+from chenxing.llm import LLM
+from chenxing.server.failures import disabled, invalid
+from chenxing.server.protocol.chat import ChatRequest
+from chenxing.server.protocol.completion import InfillRequest
+
+THINK = "<think>"
+
+
+def chat_text(llm: LLM, fields: ChatRequest, defaults: dict[str, Any], tools: list[dict[str, Any]] | None) -> Prompt:
+    """The messages as the template writes them. An assistant's message at the end is continued, as llama-server does.
+
+    defaults: the server's values for templates. Raises UsageError, TemplateError, ApiError.
+    """
+    if llm.template is None:
+        raise invalid("messages: this model has no chat template: start the server with --chat-template, or complete")
+    if not fields.messages:
+        raise invalid("messages: expected a list of at least one message, found an empty one")
+    if fields.add_generation_prompt and fields.continue_final_message:
+        raise invalid("continue_final_message: expected without add_generation_prompt, found both")
+    values = defaults | (fields.chat_template_kwargs or {})
+    for name in {"messages", "self", "tools", "add_generation_prompt", "continue_final_message"} & values.keys():
+        raise invalid(f"chat_template_kwargs.{name}: expected other names: this one is the request's own")
+    prompt = llm.template.render(
+        fields.messages,
+        tools=tools,
+        add_generation_prompt=fields.add_generation_prompt is not False,
+        continue_final_message=_continues(fields),
+        **values,
+    )
+    if values.get("enable_thinking") is False and prompt.text.rstrip().endswith(THINK):
+        return Prompt(prompt.text + "</think>", prompt.guard, prompt.has_bos)  # a template that always opens it
+    return prompt
+
+
+def _continues(fields: ChatRequest) -> bool:
+    roles = [message.get("role") for message in fields.messages[-2:]]
+    if fields.continue_final_message is not None:
+        return fields.continue_final_message
+    if fields.add_generation_prompt is not None or roles[-1] != "assistant" or fields.messages[-1].get("tool_calls"):
+        return False
+    if roles == ["assistant", "assistant"]:
+        raise invalid("messages: expected at most one assistant's message at the end, found two")
+    return True
+
+
+def chat_ids(llm: LLM, prompt: Prompt) -> list[int]:
+    """Token ids of a rendered prompt."""
+    return llm.tokenizer.encode(prompt.text, add_special=not prompt.has_bos, parse_special=True, guard=prompt.guard)
+
+
+def raw_ids(llm: LLM, parts: list[int | str]) -> list[int]:
+    """Texts and ids in a row; BOS stands before a text that comes first."""
+    ids: list[int] = []
+    for i, part in enumerate(parts):
+        if isinstance(part, str):
+            ids += llm.tokenizer.encode(part, add_special=i == 0, parse_special=True)
+        else:
+            ids.append(part)
+    return ids
+
+
+def infill_ids(llm: LLM, fields: InfillRequest, n_ctx: int) -> list[int]:
+    """What stands around a gap, in the order that fill-in-the-middle models are trained on.
+
+    The prefix keeps its end and the suffix its beginning where both do not fit; files of input_extra fill what is left.
+    Source: llama.cpp b11434, tools/server: format_prompt_infill.  Raises ApiError 501 for a model without the tokens.
+    """
+    t = llm.tokenizer
+    pre, suf, mid = t.fim_pre_id, t.fim_suf_id, t.fim_mid_id
+    names = [n for n, token in (("prefix", pre), ("suffix", suf), ("middle", mid)) if token is None]
+    if pre is None or suf is None or mid is None:
+        missing = " ".join(f"{name} token is missing." for name in names)
+        raise disabled(f"Infill is not supported by this model: {missing}")
+
+    def encode(text: str) -> list[int]:
+        return t.encode(text, add_special=False, parse_special=False)
+
+    extra = _extra_ids(llm, fields)
+    prefix = [pre, *encode(fields.input_prefix), *encode(fields.prompt or "")]
+    suffix = [suf, *encode(fields.input_suffix)]
+    room = n_ctx - 3
+    n_prefix = max(1, min(len(prefix), 3 * room // 4))
+    n_suffix = max(1, min(len(suffix), room - n_prefix))
+    prefix = [pre, *prefix[1:][len(prefix) - n_prefix :]]
+    suffix = suffix[:n_suffix]
+    bos = [t.bos_id] if t.add_bos and t.bos_id is not None else []
+    left = max(0, room - len(prefix) - len(suffix) - len(bos))
+    extra = extra[len(extra) - min(len(extra), left) :]
+    return [*extra, *bos, *prefix, *suffix, mid]
+
+
+def _extra_ids(llm: LLM, fields: InfillRequest) -> list[int]:
+    t = llm.tokenizer
+    ids: list[int] = []
+    if fields.input_extra and t.fim_rep_id is not None:
+        ids += [t.fim_rep_id, *t.encode("myproject\n", add_special=False)]
+    for file in fields.input_extra or ():
+        if t.fim_sep_id is not None:
+            ids += [t.fim_sep_id, *t.encode(f"{file.filename}\n", add_special=False)]
+        else:
+            ids += t.encode("\n\n--- snippet ---\n\n", add_special=False)
+        ids += t.encode(file.text, add_special=False)
+    if t.fim_sep_id is not None and ids:
+        ids += [t.fim_sep_id, *t.encode("filename\n", add_special=False)]
+    return ids

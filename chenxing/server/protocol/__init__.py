@@ -1,0 +1,1 @@
+"""Requests as structs: one file per protocol."""

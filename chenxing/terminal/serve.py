@@ -1,0 +1,181 @@
+"""The flags of `chenxing serve`: llama-server's names and defaults. What they start is given by the command line."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from chenxing.errors import UsageError
+from chenxing.terminal.args import (
+    add_model_flags,
+    add_template_flags,
+    at_least,
+    model_options,
+    template_kwargs,
+    template_override,
+)
+from chenxing.terminal.inputs import read_text_file
+from chenxing.terminal.sampling_flags import add_sampling_flags, given_sampling
+
+_DESCRIPTION = """\
+Serves a model over HTTP, as OpenAI's API and as llama-server do. MODEL is what `chenxing run` takes.
+"""
+_EPILOG = """\
+examples:
+  chenxing serve smollm2
+  chenxing serve model.gguf --port 8081 -c 16384
+  chenxing serve smollm2 --host 0.0.0.0 --api-key-file key.txt
+"""
+_N_SLOTS = 8
+_LOOPBACK = ("localhost", "127.", "::1")
+
+
+def add_parsers(subparsers: Any, start: Callable[[dict[str, Any]], int]) -> None:
+    """Adds the sub-parser of `serve`. start: takes the fields of the server's settings, returns the exit code."""
+    parser = subparsers.add_parser(
+        "serve",
+        help="serve a model over HTTP",
+        usage="chenxing serve [flags] MODEL",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+    )
+    parser.add_argument("model", nargs="?", metavar="MODEL", help="the model")
+    _add_server_flags(parser.add_argument_group("server"))
+    _add_answer_flags(parser.add_argument_group("answers"))
+    add_model_flags(parser.add_argument_group("model"))
+    template = parser.add_argument_group("chat template")
+    add_template_flags(template)
+    template.add_argument("--no-jinja", action="store_true", help="accepted likewise")
+    template.add_argument("-rea", "--reasoning", choices=("on", "off", "auto"), default="auto", help=_REASONING)
+    add_sampling_flags(parser.add_argument_group("sampling", "for requests that do not say otherwise"))
+    _add_ignored_flags(parser.add_argument_group("accepted for llama-server's sake, without effect"))
+    parser.set_defaults(run=lambda args: start(serve_options(args)))
+
+
+_REASONING = "whether models that can think aloud do: on, off, or as the template has it (auto)"
+
+
+def _add_server_flags(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("-m", "--model", dest="model_flag", metavar="MODEL", help="the same as MODEL")
+    add("--host", default="127.0.0.1", metavar="HOSTS", help="addresses to listen at, divided by commas (127.0.0.1)")
+    add("--port", type=at_least(0), default=8080, metavar="N", help="0: any free one (8080)")
+    add("--api-key", default="", metavar="KEYS", help="keys that clients must send one of, divided by commas")
+    add("--api-key-file", metavar="FILE", help="the same from a file, one a line")
+    add("--allow-no-key", action="store_true", help="listen beyond this machine without asking for a key")
+    add("--allowed-hosts", default="", metavar="NAMES", help="further names of this server in Host headers")
+    help_origins = "origins whose pages may ask, `*` for all (this machine's; all if there is a key)"
+    add("--cors-origins", metavar="ORIGINS", help=help_origins)
+    add("-a", "--alias", default="", metavar="NAMES", help="what clients call the model")
+    add("--tags", default="", metavar="TAGS", help="labels of the model")
+    add("--slots", action="store_true", default=True, help="show at /slots who is being answered (on)")
+    add("--no-slots", dest="slots", action="store_false", help="do not")
+    add("--metrics", action="store_true", help="figures for Prometheus at /metrics")
+    add("--slot-save-path", metavar="FOLDER", help="where /slots/N?action=save may write")
+    add("-v", "--verbose", action="store_true", help="show prompts in answers, as `__verbose`")
+
+
+def _add_answer_flags(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    help_parallel = "answers that run at once, which share the context unless --no-kv-unified (8)"
+    add("-np", "--parallel", type=at_least(-1), metavar="N", help=help_parallel)
+    help_unified = "one answer may use the whole context; by default so unless --parallel is given"
+    add("-kvu", "--kv-unified", action="store_true", default=None, help=help_unified)
+    add("--no-kv-unified", dest="kv_unified", action="store_false", help="each answer may use its share of it")
+    help_length = "tokens of an answer, where a request does not say; -1: until the model ends it (-1)"
+    add(
+        "-n", "--predict", "--n-predict", dest="n_predict", type=at_least(-1), default=-1, metavar="N", help=help_length
+    )
+
+
+def _add_ignored_flags(group: argparse._ArgumentGroup) -> None:
+    for names, what in (
+        (("--offline",), "nothing is fetched for a model that is here"),
+        (("-cb", "--cont-batching"), "it always is"),
+        (("--no-ui", "--no-webui"), "there is no page"),
+        (("--no-cache-idle-slots",), "the cache does not know slots"),
+    ):
+        group.add_argument(*names, action="store_true", help=what)
+    for names, what in (
+        (("-b", "--batch-size"), "found by measuring"),
+        (("-ub", "--ubatch-size"), "found by measuring"),
+        (("-fa", "--flash-attn"), "it always is"),
+        (("-cram", "--cache-ram"), "the context's memory is the cache"),
+    ):
+        group.add_argument(*names, metavar="X", help=what)
+
+
+def serve_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The fields of ServeSettings. Raises UsageError, ChenxingError for files."""
+    hosts, keys = _list(args.host), _list(args.api_key)
+    if args.api_key_file is not None:
+        keys += tuple(line.strip() for line in read_text_file(args.api_key_file).splitlines() if line.strip())
+    if not hosts:
+        raise UsageError("--host: expected an address, found none")
+    open_to = [host for host in hosts if not host.startswith(_LOOPBACK)]
+    if open_to and not keys and not args.allow_no_key:
+        raise UsageError(
+            f"--host {open_to[0]} lets other machines ask: give --api-key or --api-key-file, or say --allow-no-key"
+        )
+    if args.port > 65535:
+        raise UsageError(f"--port: expected 0 to 65535, found {args.port}")
+    n_slots = args.parallel if args.parallel and args.parallel > 0 else _N_SLOTS
+    return {
+        "model": _model(args),
+        "model_options": _model_options(args),
+        "hosts": hosts,
+        "port": args.port,
+        "api_keys": keys,
+        "allowed_hosts": _list(args.allowed_hosts),
+        "cors_origins": None if args.cors_origins is None else _list(args.cors_origins),
+        "aliases": _list(args.alias),
+        "tags": _list(args.tags),
+        "n_slots": n_slots,
+        "n_ctx_slot": _n_ctx_slot(args, n_slots),
+        "n_predict": None if args.n_predict < 0 else args.n_predict,
+        "sampling": given_sampling(args),
+        "template_kwargs": _template_values(args),
+        "slot_save_path": _folder(args.slot_save_path),
+        "has_slots": args.slots,
+        "has_metrics": args.metrics,
+        "has_prompts": args.verbose,
+    }
+
+
+def _model(args: argparse.Namespace) -> str:
+    if (args.model is None) == (args.model_flag is None):
+        found = "none" if args.model is None else f"{args.model} and --model {args.model_flag}"
+        raise UsageError(f"expected one model, found {found}")
+    return str(args.model or args.model_flag)
+
+
+def _model_options(args: argparse.Namespace) -> dict[str, Any]:
+    options = model_options(args)
+    return options | {"n_ctx": options["n_ctx"] or None, "chat_template": template_override(args)}
+
+
+def _n_ctx_slot(args: argparse.Namespace, n_slots: int) -> int | None:
+    """llama-server divides the context where it is told how many slots there are."""
+    unified = args.parallel in (None, -1) if args.kv_unified is None else args.kv_unified
+    if unified or not args.n_ctx:
+        return None
+    if args.n_ctx < 2 * n_slots:
+        raise UsageError(f"-c {args.n_ctx}: too few tokens for {n_slots} answers: give -c more or --kv-unified")
+    return int(args.n_ctx // n_slots)
+
+
+def _template_values(args: argparse.Namespace) -> dict[str, Any]:
+    values = template_kwargs(args)
+    return values if args.reasoning == "auto" else {"enable_thinking": args.reasoning == "on"} | values
+
+
+def _folder(path: str | None) -> Path | None:
+    if path is None:
+        return None
+    if not Path(path).is_dir():
+        raise UsageError(f"--slot-save-path: expected a folder, found {path!r}")
+    return Path(path)
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
