@@ -83,7 +83,8 @@ def _line(service: Service, s: socket.socket) -> str:
     llm = service.model
     host, port = s.getsockname()[:2]
     host = f"[{host}]" if ":" in host else host
-    cache = "prefix cache in memory"
+    stats = llm.cache_stats
+    cache = f"{stats.n_tokens} tokens in the prefix cache" + ("" if stats.is_writer else ", in memory only")
     return (
         f"chenxing serve: http://{host}:{port} · {service.name} · {service.n_ctx} tokens of context · "
         f"{llm.n_threads} threads · {service.settings.n_slots} answers at once · {cache}"
