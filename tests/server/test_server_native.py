@@ -56,6 +56,8 @@ def test_why_it_ended(server: Running):
     body = server.post("/completion", {"prompt": PROMPT, "n_predict": 30, "stop": ["§", text[4:6]]}).json
     assert body["stop_type"] == "word" and body["stopping_word"] == text[4:6]
     full = server.post("/completion", {"prompt": PROMPT, "ignore_eos": True}).json
+    biases = full["generation_settings"]["logit_bias"]
+    assert biases and all(bias["bias"] is None for bias in biases)
     assert full["truncated"] is True and full["tokens_evaluated"] + full["tokens_predicted"] == N_CTX
 
 
