@@ -92,7 +92,7 @@ def test_what_runs_here(server: Running):
     props = server.get("/props").json
     assert props["default_generation_settings"]["n_ctx"] == N_CTX and props["total_slots"] == 4
     (model,) = server.get("/v1/models").json["data"]
-    assert model["id"] == "toy" == server.get("/v1/models/toy").json["id"]
+    assert model["id"] == "toy" == server.get("/v1/models/owner/toy").json["id"]
     assert [slot["is_processing"] for slot in server.get("/slots").json] == [False] * 4
     assert server.post("/props", {}).status == 501
 
