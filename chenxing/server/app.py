@@ -27,7 +27,7 @@ GET: dict[str, Handler] = {
     "/props": info.props,
     "/models": info.models,
     "/v1/models": info.models,
-    "/v1/models/{name}": info.model,
+    "/v1/models/{name:.+}": info.model,
     "/slots": info.slots,
     "/metrics": metrics,
 }

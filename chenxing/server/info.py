@@ -23,7 +23,7 @@ async def props(request: web.Request) -> web.Response:
     service = request.app[SERVICE]
     llm = service.model
     body = {
-        "default_generation_settings": {"params": settings_form(service.defaults), "n_ctx": service.n_ctx},
+        "default_generation_settings": {"params": settings_form(service, service.defaults), "n_ctx": service.n_ctx},
         "total_slots": service.settings.n_slots,
         "model_alias": service.name,
         "model_path": str(llm.path),

@@ -6,10 +6,14 @@ import logging
 import signal
 import socket
 import sys
+import threading
+from collections.abc import Callable
+from functools import partial
 
 from aiohttp import web
 
 from chenxing.errors import UsageError
+from chenxing.llm import LLM
 from chenxing.server.app import make_app
 from chenxing.server.service import Service
 from chenxing.server.settings import ServeSettings
@@ -19,7 +23,8 @@ _BACKLOG = 512
 
 def serve(settings: ServeSettings) -> int:
     """Until SIGTERM or SIGINT. -> the exit code. Raises what loading the model raises, UsageError for the address."""
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("chenxing.server").setLevel(logging.INFO if settings.has_prompts else logging.WARNING)
     return asyncio.run(_serve(settings))
 
 
@@ -33,7 +38,7 @@ async def _serve(settings: ServeSettings) -> int:
         await site.start()
     stopped = _stop_on_signals()
     try:
-        loading = asyncio.create_task(asyncio.to_thread(service.load))
+        loading = _in_daemon_thread(service.load)
         waiting = asyncio.create_task(stopped.wait())
         await asyncio.wait({loading, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if loading.done():
@@ -54,7 +59,8 @@ async def _serve(settings: ServeSettings) -> int:
 def _listen(host: str, port: int) -> socket.socket:
     """Raises UsageError for an address that cannot be had."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)  # localhost has both
         s = socket.socket(family, socket.SOCK_STREAM)
         if sys.platform != "win32":  # there it would let two servers share a port
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -63,6 +69,23 @@ def _listen(host: str, port: int) -> socket.socket:
         raise UsageError(f"--host {host} --port {port}: cannot listen there: {error.strerror or error}") from error
     s.setblocking(False)
     return s
+
+
+def _in_daemon_thread(function: Callable[[], LLM]) -> asyncio.Future[LLM]:
+    """What it returns or raises. The process can end before it does: loading a large model takes long."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[LLM] = loop.create_future()
+
+    def run() -> None:
+        try:
+            set_outcome = partial(future.set_result, function())
+        except BaseException as error:
+            set_outcome = partial(future.set_exception, error)
+        with contextlib.suppress(RuntimeError):  # the loop is gone
+            loop.call_soon_threadsafe(set_outcome)
+
+    threading.Thread(target=run, name="load", daemon=True).start()
+    return future
 
 
 def _stop_on_signals() -> asyncio.Event:

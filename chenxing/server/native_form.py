@@ -18,11 +18,15 @@ _OURS = (
 )
 
 
-def settings_form(params: SamplingParams, wish: Wish | None = None, *, stream: bool = False) -> dict[str, Any]:
-    """generation_settings."""
+def settings_form(
+    service: Service, params: SamplingParams, wish: Wish | None = None, *, stream: bool = False
+) -> dict[str, Any]:
+    """generation_settings. A bias of null is minus infinity, which JSON cannot spell."""
     form: dict[str, Any] = {name: getattr(params, RENAMED.get(name, name)) for name in _OURS}
     n_predict = -1 if wish is None or wish.max_tokens is None else wish.max_tokens
-    biases = [{"token": t, "bias": b if math.isfinite(b) else None} for t, b in params.logit_bias]
+    biases: dict[int, float | None] = {t: b if math.isfinite(b) else None for t, b in params.logit_bias}
+    if params.ignore_eos:
+        biases |= dict.fromkeys(sorted(service.model.tokenizer.eog_ids))
     return form | {
         "dry_sequence_breakers": list(params.dry_sequence_breakers),
         "samplers": list(params.samplers),
@@ -32,7 +36,7 @@ def settings_form(params: SamplingParams, wish: Wish | None = None, *, stream: b
         "n_keep": 0,
         "n_discard": 0,
         "stream": stream,
-        "logit_bias": biases,
+        "logit_bias": [{"token": token, "bias": bias} for token, bias in biases.items()],
         "n_probs": (wish.n_alternatives if wish else None) or 0,
         "post_sampling_probs": bool(wish and wish.after_sampling),
         "grammar": "",
@@ -57,7 +61,7 @@ def native_form(service: Service, answer: Answer, index: int, wish: Wish, *, str
         "model": service.name,
         "tokens_predicted": stats.n_generated,
         "tokens_evaluated": stats.n_prompt,
-        "generation_settings": settings_form(wish.params, wish, stream=stream),
+        "generation_settings": settings_form(service, wish.params, wish, stream=stream),
         "prompt": tokenizer.join(request.ids[: request.n_prompt], special=True).decode(errors="replace"),
         "has_new_line": "\n" in answer.text,
         "truncated": last.finish_reason == "length" and n_used >= service.n_ctx,

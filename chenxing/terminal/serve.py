@@ -72,7 +72,7 @@ def _add_server_flags(group: argparse._ArgumentGroup) -> None:
     add("--no-slots", dest="slots", action="store_false", help="do not")
     add("--metrics", action="store_true", help="figures for Prometheus at /metrics")
     add("--slot-save-path", metavar="FOLDER", help="where /slots/N?action=save may write")
-    add("-v", "--verbose", action="store_true", help="show prompts in answers, as `__verbose`")
+    add("-v", "--verbose", action="store_true", help="log requests; show prompts in answers, as `__verbose`")
 
 
 def _add_answer_flags(group: argparse._ArgumentGroup) -> None:

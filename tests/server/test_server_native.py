@@ -56,6 +56,8 @@ def test_why_it_ended(server: Running):
     body = server.post("/completion", {"prompt": PROMPT, "n_predict": 30, "stop": ["§", text[4:6]]}).json
     assert body["stop_type"] == "word" and body["stopping_word"] == text[4:6]
     full = server.post("/completion", {"prompt": PROMPT, "ignore_eos": True}).json
+    biases = full["generation_settings"]["logit_bias"]
+    assert biases and all(bias["bias"] is None for bias in biases)
     assert full["truncated"] is True and full["tokens_evaluated"] + full["tokens_predicted"] == N_CTX
 
 
@@ -90,7 +92,7 @@ def test_what_runs_here(server: Running):
     props = server.get("/props").json
     assert props["default_generation_settings"]["n_ctx"] == N_CTX and props["total_slots"] == 4
     (model,) = server.get("/v1/models").json["data"]
-    assert model["id"] == "toy" == server.get("/v1/models/toy").json["id"]
+    assert model["id"] == "toy" == server.get("/v1/models/owner/toy").json["id"]
     assert [slot["is_processing"] for slot in server.get("/slots").json] == [False] * 4
     assert server.post("/props", {}).status == 501
 
