@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from aiohttp import web
 
@@ -40,7 +41,8 @@ async def _serve(settings: ServeSettings) -> int:
     try:
         loading = _in_daemon_thread(service.load)
         waiting = asyncio.create_task(stopped.wait())
-        await asyncio.wait({loading, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {loading, waiting}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if loading.done():
             llm = loading.result()
             service.open(llm)
