@@ -66,7 +66,7 @@ class ChatWriter:
             "usage": usage([answer.stats for answer in answers]),
             "timings": timings(answers[0].stats),
         }
-        if self._service.settings.has_prompts:
+        if self._fields.verbose or self._service.settings.has_prompts:
             body["__verbose"] = native_form(self._service, answers[0], 0, self._wish, stream=False)
         return body
 

@@ -59,7 +59,7 @@ class CompletionWriter:
             "usage": self._usage(),
             "timings": timings(self._job.answers[0].stats),
         }
-        if self._service.settings.has_prompts:
+        if self._fields.verbose or self._service.settings.has_prompts:
             body["__verbose"] = native_form(self._service, self._job.answers[0], 0, self._wish, stream=False)
         return body
 

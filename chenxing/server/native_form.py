@@ -30,6 +30,8 @@ def settings_form(
     return form | {
         "dry_sequence_breakers": list(params.dry_sequence_breakers),
         "samplers": list(params.samplers),
+        "adaptive_target": -1.0,  # off: there is no such sampler
+        "adaptive_decay": 0.9,
         "stop": list(wish.stop) if wish else [],
         "max_tokens": n_predict,
         "n_predict": n_predict,

@@ -7,9 +7,11 @@ from typing import Any
 
 from chenxing.errors import UsageError
 from chenxing.terminal.args import (
+    add_cache_flags,
     add_model_flags,
     add_template_flags,
     at_least,
+    cache_options,
     model_options,
     template_kwargs,
     template_override,
@@ -43,6 +45,7 @@ def add_parsers(subparsers: Any, start: Callable[[dict[str, Any]], int]) -> None
     _add_server_flags(parser.add_argument_group("server"))
     _add_answer_flags(parser.add_argument_group("answers"))
     add_model_flags(parser.add_argument_group("model"))
+    add_cache_flags(parser.add_argument_group("cache of prompts"))
     template = parser.add_argument_group("chat template")
     add_template_flags(template)
     template.add_argument("--no-jinja", action="store_true", help="accepted likewise")
@@ -52,7 +55,7 @@ def add_parsers(subparsers: Any, start: Callable[[dict[str, Any]], int]) -> None
     parser.set_defaults(run=lambda args: start(serve_options(args)))
 
 
-_REASONING = "whether models that can think aloud do: on, off, or as the template has it (auto)"
+_REASONING = "whether templates are told that the model may think aloud: on, off, auto, which is on (auto)"
 
 
 def _add_server_flags(group: argparse._ArgumentGroup) -> None:
@@ -100,7 +103,6 @@ def _add_ignored_flags(group: argparse._ArgumentGroup) -> None:
         (("-b", "--batch-size"), "found by measuring"),
         (("-ub", "--ubatch-size"), "found by measuring"),
         (("-fa", "--flash-attn"), "it always is"),
-        (("-cram", "--cache-ram"), "the context's memory is the cache"),
     ):
         group.add_argument(*names, metavar="X", help=what)
 
@@ -150,7 +152,7 @@ def _model(args: argparse.Namespace) -> str:
 
 
 def _model_options(args: argparse.Namespace) -> dict[str, Any]:
-    options = model_options(args)
+    options = model_options(args) | cache_options(args)
     return options | {"n_ctx": options["n_ctx"] or None, "chat_template": template_override(args)}
 
 
@@ -166,7 +168,7 @@ def _n_ctx_slot(args: argparse.Namespace, n_slots: int) -> int | None:
 
 def _template_values(args: argparse.Namespace) -> dict[str, Any]:
     values = template_kwargs(args)
-    return values if args.reasoning == "auto" else {"enable_thinking": args.reasoning == "on"} | values
+    return {"enable_thinking": args.reasoning != "off"} | values  # llama-server's auto tells templates that they may
 
 
 def _folder(path: str | None) -> Path | None:

@@ -25,7 +25,7 @@ N_CTX = 512
 
 def toy_settings(folder: Path, **changes: Any) -> ServeSettings:
     path = TOYS["llama"].write(folder)
-    options = {"n_ctx": N_CTX, "n_threads": 1, "chat_template": TEMPLATE, "weight_cache": False}
+    options = {"n_ctx": N_CTX, "n_threads": 1, "chat_template": TEMPLATE, "weight_cache": False, "disk_cache": False}
     defaults: dict[str, Any] = {
         "model": str(path),
         "model_options": options,

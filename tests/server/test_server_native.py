@@ -11,7 +11,9 @@ PROMPT = "the star and that"
 @pytest.fixture(scope="module")
 def saving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("slots")
-    yield from running(toy_settings(tmp_path_factory.mktemp("toy"), slot_save_path=folder, n_ctx_slot=N_CTX // 2))
+    yield from running(
+        toy_settings(tmp_path_factory.mktemp("toy"), slot_save_path=folder, n_ctx_slot=N_CTX // 2, n_predict=7)
+    )
 
 
 def test_a_completion(server: Running):
@@ -134,6 +136,17 @@ def test_slot_files_stay_in_their_folder(saving: Running, name):
 
 def test_slot_actions_are_off_by_default(server: Running):
     assert server.post("/slots/0?action=save", {"filename": "a"}).status == 501
+
+
+def test_the_servers_length_is_for_requests_that_do_not_say(saving: Running):
+    for asked, got in ((3, 3), (20, 20), (None, 7)):
+        body = saving.post("/completion", {"prompt": PROMPT, "n_predict": asked, "ignore_eos": True}).json
+        assert body["tokens_predicted"] == got == body["generation_settings"]["n_predict"]
+
+
+def test_prompts_are_shown_to_those_who_ask(server: Running):
+    assert "__verbose" not in server.chat().json
+    assert "user: the star" in server.chat(verbose=True).json["__verbose"]["prompt"]
 
 
 def test_a_share_of_the_context(saving: Running):

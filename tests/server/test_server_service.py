@@ -73,7 +73,7 @@ def test_health_says_503_while_loading(tmp_path: Path):
 def test_sigterm_ends_streams_within_a_bound(tmp_path: Path):
     settings = toy_settings(tmp_path)
     command = [sys.executable, "-m", "chenxing", "serve", settings.model, "--port", "0", "-c", "512", "-t", "1"]
-    command += ["--no-weight-cache", "--chat-template", TEMPLATE]
+    command += ["--no-weight-cache", "--no-disk-cache", "--chat-template", TEMPLATE]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
     try:
         assert process.stderr

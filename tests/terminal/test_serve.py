@@ -22,6 +22,8 @@ def test_defaults():
     assert given["model"] == "toy" and given["hosts"] == ("127.0.0.1",) and given["port"] == 8080
     assert given["api_keys"] == () and given["cors_origins"] is None and given["n_ctx_slot"] is None
     assert given["model_options"]["n_ctx"] is None and given["n_predict"] is None
+    assert given["model_options"]["disk_cache"] is True
+    assert options("toy", "--no-disk-cache")["model_options"]["disk_cache"] is False
 
 
 def test_llama_servers_spelling():
@@ -35,7 +37,7 @@ def test_llama_servers_spelling():
 
 def test_reasoning_is_a_value_of_the_template():
     assert options("toy", "--reasoning", "off")["template_kwargs"] == {"enable_thinking": False}
-    assert options("toy")["template_kwargs"] == {}
+    assert options("toy")["template_kwargs"] == {"enable_thinking": True}
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "127.0.0.1,0.0.0.0"])

@@ -38,6 +38,8 @@ class AnswerFields(SamplingFields, kw_only=True):
     grammar: str | None = None
     json_schema: Any = None
     lora: list[Any] | None = None
+    adaptive_target: float | None = None
+    verbose: bool | None = None
 
     @property
     def includes_usage(self) -> bool:
@@ -75,6 +77,8 @@ class AnswerFields(SamplingFields, kw_only=True):
             raise invalid(f"stop: expected at most {MAX_STOPS} strings, found {len(self.stops)}")
         if self.lora:
             raise not_enforced("lora")
+        if self.adaptive_target is not None and self.adaptive_target >= 0:
+            raise not_enforced("adaptive_target")
         if self.grammar:
             raise not_enforced("grammar")
         if self.json_schema is not None:
