@@ -41,7 +41,7 @@ def tile():
     def scales(w, i):
         return dot.ld_i8_pairs(w + 32 + i * 32)
 
-    return super_blocks(SuperBlocks(PACKED, 32, quants, scales, largest=0))
+    return super_blocks(SuperBlocks(PACKED, 32, quants, scales, largest=0, largest_scale=32))
 
 
 def decode():

@@ -42,7 +42,7 @@ def tile():
     def minima(w, i):
         return minima_of(w + 64 + i * 32)
 
-    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=3, minima=minima))
+    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=3, largest_scale=15, minima=minima))
 
 
 def decode():

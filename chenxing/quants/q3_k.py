@@ -51,7 +51,7 @@ def tile():
     def scales(w, i):
         return dot.ld_i8_pairs(w + 32 + i * 32)
 
-    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=7, offset=4))
+    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=7, largest_scale=32, offset=4))
 
 
 def decode():

@@ -50,7 +50,7 @@ def tile():
     def minima(w, i):
         return dot.ld_i8_pairs(w + 192 + i * 32)
 
-    return super_blocks(SuperBlocks(PACKED, 32, quants, scales, largest=31, minima=minima))
+    return super_blocks(SuperBlocks(PACKED, 32, quants, scales, largest=31, largest_scale=63, minima=minima))
 
 
 def decode():

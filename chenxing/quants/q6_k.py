@@ -53,7 +53,7 @@ def tile():
     def scales(w, i):
         return dot.ld_i8_pairs(w + 32 + i * 32)
 
-    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=63, offset=32))
+    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=63, largest_scale=128, offset=32))
 
 
 def decode():
