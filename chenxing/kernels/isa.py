@@ -91,7 +91,7 @@ def _has_dot_products() -> bool:
 
 
 def permitted(features: Mapping[str, bool], may_use_amx: Callable[[], bool]) -> dict[str, bool]:
-    """`features` without AMX if this process may not use it: its registers would be the first touch's death.
+    """`features`, without AMX if the system does not let this process use it: the first touch would end it.
 
     may_use_amx     asks the system; only called if the CPU has AMX
     """
@@ -102,9 +102,9 @@ def permitted(features: Mapping[str, bool], may_use_amx: Callable[[], bool]) -> 
 
 @cache
 def _may_use_amx() -> bool:
-    """Ask Linux, once, to save AMX's registers for the threads of this process. Elsewhere nobody is asked yet.
+    """Ask Linux, once, to keep AMX's registers for the threads of this process; other systems are not asked.
 
-    It refuses if it is older than 5.16, or if a thread's signal stack is too small for them.
+    It refuses if it is older than 5.16, or if the signal stack of a thread is too small for them.
     """
     if sys.platform != "linux":
         return False

@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 from chenxing.kernels import amx
 from chenxing.kernels import layout as L
 from chenxing.kernels import simd as v
-from chenxing.kernels.amx_tiles import depth, on_amx
+from chenxing.kernels.amx_tiles import on_amx
 from chenxing.kernels.simd import LANES, Target
 
 # argument slots of `linear`, in bytes
@@ -73,41 +73,28 @@ def linear(tile):
 
 def _product(tile):
     """n_tiles tiles at w times n_rows rows at x; y and bias are those of the first tile."""
-    if Target.isa.amx and tile.blocks:
-        return _product_on_amx(tile)
-    return _in_row_blocks(tile, _many_rows(tile, _groups(tile), ROW_BLOCK), ROW_BLOCK)
-
-
-def _product_on_amx(tile):
-    """The same; AMX takes what is more than one group of vectors."""
+    by_vectors = _in_row_blocks(tile, _by_vectors(tile), ROW_BLOCK)
+    if not (Target.isa.amx and tile.blocks):
+        return by_vectors
     few_rows, amx_tile = rows_together(), on_amx(tile)
-    by_vectors = _many_rows(tile, _groups(tile), few_rows)
-    by_amx = _many_rows(amx_tile, _groups_on_amx(amx_tile), AMX_ROW_BLOCK)
-    configure = amx.configure(depth(tile))
-
-    @v.kernel_inline
-    def many(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias):
-        if n > few_rows:
-            by_amx(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias)
-        else:
-            by_vectors(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias)
-
-    product = _in_row_blocks(tile, many, AMX_ROW_BLOCK)
+    by_amx = _in_row_blocks(tile, _many_rows(amx_tile, amx_tile.rows, AMX_ROW_BLOCK), AMX_ROW_BLOCK)
+    configure = amx.configure(amx_tile.depth)
 
     @v.kernel_inline
     def run(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias):
         if n_rows > few_rows:
             configure()
-        product(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias)
-        if n_rows > few_rows:
+            by_amx(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias)
             amx.release()
+        else:
+            by_vectors(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias)
 
     return run
 
 
-def _in_row_blocks(tile, many, row_block):
-    """The product by `many` in blocks of rows, a single row by the tile's gemv."""
-    one, n_bytes = tile.gemv, tile.n_bytes
+def _in_row_blocks(tile, one_tile, row_block):
+    """The product, `row_block` rows of activations at a time; one_tile is what `_many_rows` returns."""
+    n_bytes = tile.n_bytes
 
     @v.kernel_inline
     def run(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias):
@@ -116,23 +103,34 @@ def _in_row_blocks(tile, many, row_block):
             n = min(row_block, n_rows - block)
             x_block = x + block * x_row
             for t in range(n_tiles):
-                tile_at = w + t * size
                 y_tile = y + t * (4 * LANES) + block * y_row
                 b = bias
                 if bias != 0:
                     b += t * (4 * LANES)
-                if n > 1:
-                    many(tile_at, x_block, x_row, n_blocks, n, y_tile, y_row, add, scale, b)
-                else:
-                    _finish(y_tile, y_row, one(tile_at, x_block, n_blocks), add, scale, b)
+                one_tile(w + t * size, x_block, x_row, n_blocks, n, y_tile, y_row, add, scale, b)
 
     return run
 
 
-def _many_rows(tile, groups, most):
+def _by_vectors(tile):
+    """One tile with n rows: by the tile's gemv if it is one row, in groups otherwise."""
+    one, many = tile.gemv, _many_rows(tile, _in_groups(tile), ROW_BLOCK)
+
+    @v.kernel_inline
+    def run(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias):
+        if n > 1:
+            many(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias)
+        else:
+            _finish(y, y_row, one(w, x, n_blocks), add, scale, bias)
+
+    return run
+
+
+def _many_rows(tile, rows, most):
     """One tile with n rows of activations, at most `most`: weights are unpacked once for all of them.
 
-    The last group may be of fewer rows: what follows them in memory (SPARE_ROWS) is multiplied too, and forgotten.
+    rows    function (scratch, count, x, stride, acc, n): n rows of f32x16 at acc go on, in whole groups. What follows
+            the last row in memory (SPARE_ROWS) is multiplied too, and forgotten.
     """
     unit, n_bytes, x_bytes, unpack = tile.unit, tile.n_bytes, tile.x_bytes, tile.unpack
     spare = L.SPARE_ROWS
@@ -148,39 +146,23 @@ def _many_rows(tile, groups, most):
         for at in range(0, n_blocks, unit):
             count = min(unit, n_blocks - at)
             unpack(w + at * n_bytes, scratch, count)
-            groups(scratch, count, x + at * x_bytes, x_row, acc, n)
+            rows(scratch, count, x + at * x_bytes, x_row, acc, n)
         for r in range(n):
             _finish(y + r * y_row, y_row, load(acc + r * 64, 64), add, scale, bias)
 
     return run
 
 
-def _groups(tile):
-    """The function (scratch, count, x, x_row, acc, n): n rows go on, as many at a time as registers hold."""
+def _in_groups(tile):
+    """The tile's gemm for n rows, as many at a time as registers hold."""
     n_group = rows_together()
     assert n_group <= L.SPARE_ROWS + 1
     group = tile.gemm(n_group)
 
     @v.kernel_inline
-    def run(scratch, count, x, x_row, acc, n):
+    def run(scratch, count, x, stride, acc, n):
         for r in range(0, n, n_group):
-            group(scratch, count, x + r * x_row, x_row, acc + r * 64)
-
-    return run
-
-
-def _groups_on_amx(tile):
-    """The same in groups of 32 and, for what is left if it is no more, 16 rows."""
-    assert amx.SIDE <= L.SPARE_ROWS + 1
-    one_side, two_sides, side = tile.gemm(amx.SIDE), tile.gemm(2 * amx.SIDE), amx.SIDE
-
-    @v.kernel_inline
-    def run(scratch, count, x, x_row, acc, n):
-        for r in range(0, n, 2 * side):
-            if n - r > side:
-                two_sides(scratch, count, x + r * x_row, x_row, acc + r * 64)
-            else:
-                one_side(scratch, count, x + r * x_row, x_row, acc + r * 64)
+            group(scratch, count, x + r * stride, stride, acc + r * 64)
 
     return run
 

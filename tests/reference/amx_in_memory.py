@@ -1,8 +1,10 @@
 """AMX's instructions as loops over tiles that lie in memory, built in the place of their intrinsics.
 
-Source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: the operations of LDTILECFG, TILERELEASE,
-        TILEZERO, TILELOADD, TILESTORED, TDPBSSD and TDPBSUD. Where a CPU would fault (no configuration, shapes that do
-        not fit) nothing happens here, so that results are wrong. One state for all threads.
+One state for all threads. Where a CPU would fault (no configuration, shapes that do not fit) nothing happens, so that
+results are wrong.
+
+Source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: what LDTILECFG, TILERELEASE, TILEZERO,
+        TILELOADD, TILESTORED, TDPBSSD and TDPBSUD do
 """
 
 from __future__ import annotations

@@ -49,9 +49,8 @@ def compiled(reference: str, isa: ISA) -> int:
 
 @contextmanager
 def _spelled_out() -> Iterator[None]:
-    from reference import amx_in_memory
-
     from chenxing.kernels import amx, dot_sums, simd, simd_dot
+    from reference import amx_in_memory
 
     def call(b: Any, name: str, ret: ir.Type, *args: Any) -> Any:
         for part, build in _BUILDERS.items():
