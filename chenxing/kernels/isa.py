@@ -54,8 +54,12 @@ ISAS: dict[str, ISA] = {
 }
 
 
-def host_features() -> dict[str, bool]:
-    """LLVM features of the CPU that this process runs on, but for those that the system keeps from it."""
+def host_features(wanted: str | None = None) -> dict[str, bool]:
+    """LLVM features of the CPU that this process runs on, but for those that the system keeps from it.
+
+    wanted  the instruction set that somebody asks for by name. AMX is there for those alone, until its kernels, which
+            are tested under emulation, have been run on a CPU that has it
+    """
     import llvmlite.binding as ll
 
     try:
@@ -63,7 +67,7 @@ def host_features() -> dict[str, bool]:
     except RuntimeError:  # LLVM cannot tell on this system
         reported = {}
     features = completed(reported, ll.get_process_triple().partition("-")[0], _has_dot_products)
-    return permitted(features, _may_use_amx)
+    return permitted(features, lambda: wanted == "amx" and _may_use_amx())
 
 
 def completed(reported: Mapping[str, bool], architecture: str, dot_products: Callable[[], bool]) -> dict[str, bool]:

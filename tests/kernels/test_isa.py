@@ -89,5 +89,12 @@ def test_amx_is_linux_only(monkeypatch: pytest.MonkeyPatch):
     assert isa_module._may_use_amx.__wrapped__() is False
 
 
+def test_amx_is_for_those_who_name_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(isa_module, "completed", lambda *_: cpu("sse", "avx2", "avx512vnni", "amx"))
+    monkeypatch.setattr(isa_module, "_may_use_amx", lambda: True)
+    assert choose(host_features()).name == "avx512vnni"
+    assert choose(host_features("amx"), "amx").name == "amx"
+
+
 def test_this_machine_has_an_instruction_set():
     assert supported(host_features())
