@@ -41,7 +41,8 @@ Message = dict[str, Any]
 class LLM:
     """A loaded model. Use as a context manager, or `close` it: its threads are the process's.
 
-    Not thread-safe: one generation at a time; starting another one ends the one before.
+    Not thread-safe: one generation at a time; starting another one ends the one before. What turns texts into tokens
+    may be used by several threads: `tokenize`, `detokenize`, `encode`, `remember`, `grammars`.
 
     path, gguf          the model file
     tokenizer           text to ids and back
@@ -192,7 +193,7 @@ class LLM:
         if max_tokens is not None and max_tokens < 0:
             raise UsageError(f"max_tokens: expected at least 0, found {max_tokens}")
         rendered = self._rendered(prompt, raw, template_kwargs)
-        ids = self._ids(rendered)
+        ids = self.encode(rendered)
         self._engine.check_fits(ids)
         form = {"response_format": response_format, "json_schema": json_schema, "grammar": grammar, "regex": regex}
         given: dict[str, Any] = {name: value for name, value in form.items() if value is not None}
@@ -209,10 +210,6 @@ class LLM:
         if self._current:
             self._current.cancel()
 
-        def remember(ended: Generation) -> None:
-            shown = shown_ids(self.tokenizer, ended.token_ids, ended.text)
-            self._turns.remember(spellings_of(self.tokenizer, utf8.encode(rendered.plain), shown))
-
         self._current = Generation(
             self._engine,
             self.tokenizer,
@@ -221,7 +218,7 @@ class LLM:
             max_tokens=max_tokens,
             stop=stop,
             on_prefill=on_prefill,
-            on_end=remember,
+            on_end=lambda ended: self.remember(rendered, ended.token_ids, ended.text),
         )
         return self._current
 
@@ -235,17 +232,11 @@ class LLM:
 
     def prompt_ids(self, prompt: str | list[Message], *, raw: bool = False, **template_kwargs: Any) -> list[int]:
         """The token ids that `stream` would compute for this prompt: what the model said before is spelt as it was."""
-        return self._ids(self._rendered(prompt, raw, template_kwargs))
+        return self.encode(self._rendered(prompt, raw, template_kwargs))
 
-    def _rendered(self, prompt: str | list[Message], raw: bool, template_kwargs: dict[str, Any]) -> Prompt:
-        if not raw and self.template is not None:
-            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-            return self.template.render(messages, **template_kwargs)
-        if not isinstance(prompt, str):
-            raise UsageError(f"{self.path.name} has no chat template: it completes a text, not a list of messages")
-        return Prompt(prompt, None)
-
-    def _ids(self, prompt: Prompt) -> list[int]:
+    def encode(self, prompt: Prompt) -> list[int]:
+        """The token ids of a rendered prompt: what the model said before is spelt as it was. Raises UsageError if there
+        are none."""
         ids = self.tokenizer.encode(
             prompt.text,
             add_special=not prompt.has_bos,
@@ -254,8 +245,21 @@ class LLM:
             spellings=self._turns,
         )
         if not ids:
-            raise UsageError("the prompt is empty")
+            raise UsageError("prompt: expected at least one token, found none")
         return ids
+
+    def remember(self, prompt: Prompt, token_ids: Sequence[int], text: str) -> None:
+        """An answer to `prompt` is over, of which `text` was shown: `encode` is to spell it with these tokens."""
+        shown = shown_ids(self.tokenizer, token_ids, text)
+        self._turns.remember(spellings_of(self.tokenizer, utf8.encode(prompt.plain), shown))
+
+    def _rendered(self, prompt: str | list[Message], raw: bool, template_kwargs: dict[str, Any]) -> Prompt:
+        if not raw and self.template is not None:
+            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+            return self.template.render(messages, **template_kwargs)
+        if not isinstance(prompt, str):
+            raise UsageError(f"{self.path.name} has no chat template: it completes a text, not a list of messages")
+        return Prompt(prompt, None)
 
     def logits(self, ids: Sequence[int], first: int = 0) -> np.ndarray:
         """f32[len(ids) - first, n_vocab]: logits after each of ids[first:], in a context of their own.

@@ -10,7 +10,7 @@ from chenxing.server.chunks import Identity, ProgressReports
 from chenxing.server.decoding import read_body
 from chenxing.server.keys import SERVICE
 from chenxing.server.native_form import native_form
-from chenxing.server.prompts import chat_ids, chat_text
+from chenxing.server.prompts import chat_text, encoded
 from chenxing.server.protocol.chat import ChatRequest
 from chenxing.server.protocol.sampling import sampling_params
 from chenxing.server.service import Service, Wish
@@ -28,9 +28,9 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     fields.check()
     params = sampling_params(fields, service.defaults, lambda text: llm.tokenize(text, add_special=False))
     kwargs = service.settings.template_kwargs
-    ids = await service.in_text_thread(lambda: chat_ids(llm, chat_text(llm, fields, kwargs, None)))
+    prompt = await service.in_text_thread(lambda: encoded(llm, chat_text(llm, fields, kwargs, None)))
     wish = wish_of(service, fields, params, fields.n_alternatives)
-    job = service.submit([ids], wish)
+    job = service.submit([prompt], wish)
     writer = ChatWriter(service, job, fields, wish)
     return await respond(request, service, job, writer, stream=bool(fields.stream))
 
@@ -42,8 +42,8 @@ async def count_tokens(request: web.Request) -> web.Response:
     fields = await read_body(request, ChatRequest)
     kwargs = service.settings.template_kwargs
     tools = fields.offered_tools
-    ids = await service.in_text_thread(lambda: chat_ids(llm, chat_text(llm, fields, kwargs, tools)))
-    return json_response({"input_tokens": len(ids), "object": "response.input_tokens"})
+    prompt = await service.in_text_thread(lambda: encoded(llm, chat_text(llm, fields, kwargs, tools)))
+    return json_response({"input_tokens": len(prompt.ids), "object": "response.input_tokens"})
 
 
 class ChatWriter:

@@ -10,7 +10,7 @@ from chenxing.server.chunks import Identity, ProgressReports
 from chenxing.server.decoding import read_body
 from chenxing.server.keys import SERVICE
 from chenxing.server.native_form import native_form
-from chenxing.server.prompts import raw_ids
+from chenxing.server.prompts import raw_prompt
 from chenxing.server.protocol.completion import CompletionRequest, prompts_of
 from chenxing.server.protocol.sampling import sampling_params
 from chenxing.server.service import Service, Wish
@@ -28,7 +28,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
     fields.check()
     params = sampling_params(fields, service.defaults, lambda text: llm.tokenize(text, add_special=False))
     parts = prompts_of(fields.prompt)
-    prompts = await service.in_text_thread(lambda: [raw_ids(llm, part) for part in parts])
+    prompts = await service.in_text_thread(lambda: [raw_prompt(llm, part) for part in parts])
     wish = wish_of(service, fields, params, fields.n_alternatives)
     job = service.submit(prompts, wish)
     writer = CompletionWriter(service, job, fields, wish)

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from chenxing.chat.template import Prompt
+from chenxing.chat import Prompt
 from chenxing.llm import LLM
+from chenxing.server.answers import Encoded
 from chenxing.server.failures import disabled, invalid
 from chenxing.server.protocol.chat import ChatRequest
 from chenxing.server.protocol.completion import InfillRequest
@@ -48,23 +49,25 @@ def _continues(fields: ChatRequest) -> bool:
     return True
 
 
-def chat_ids(llm: LLM, prompt: Prompt) -> list[int]:
-    """Token ids of a rendered prompt."""
-    return llm.tokenizer.encode(prompt.text, add_special=not prompt.has_bos, parse_special=True, guard=prompt.guard)
+def encoded(llm: LLM, prompt: Prompt) -> Encoded:
+    """A rendered prompt with its tokens."""
+    return Encoded(llm.encode(prompt), prompt)
 
 
-def raw_ids(llm: LLM, parts: list[int | str]) -> list[int]:
+def raw_prompt(llm: LLM, parts: list[int | str]) -> Encoded:
     """Texts and ids in a row; BOS stands before a text that comes first."""
+    if len(parts) == 1 and isinstance(parts[0], str):
+        return encoded(llm, Prompt(parts[0], None))
     ids: list[int] = []
     for i, part in enumerate(parts):
         if isinstance(part, str):
             ids += llm.tokenizer.encode(part, add_special=i == 0, parse_special=True)
         else:
             ids.append(part)
-    return ids
+    return Encoded(ids)
 
 
-def infill_ids(llm: LLM, fields: InfillRequest, n_ctx: int) -> list[int]:
+def infill_prompt(llm: LLM, fields: InfillRequest, n_ctx: int) -> Encoded:
     """What stands around a gap, in the order that fill-in-the-middle models are trained on.
 
     The prefix keeps its end and the suffix its beginning where both do not fit; files of input_extra fill what is left.
@@ -91,7 +94,7 @@ def infill_ids(llm: LLM, fields: InfillRequest, n_ctx: int) -> list[int]:
     bos = [t.bos_id] if t.add_bos and t.bos_id is not None else []
     left = max(0, room - len(prefix) - len(suffix) - len(bos))
     extra = extra[len(extra) - min(len(extra), left) :]
-    return [*extra, *bos, *prefix, *suffix, mid]
+    return Encoded([*extra, *bos, *prefix, *suffix, mid])
 
 
 def _extra_ids(llm: LLM, fields: InfillRequest) -> list[int]:

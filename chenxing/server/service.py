@@ -15,7 +15,7 @@ from chenxing.chat import ChatTemplate, load_template
 from chenxing.engine import EngineStats, EngineThread, Limits, Request
 from chenxing.llm import LLM
 from chenxing.sampling import Sampler, SamplingParams
-from chenxing.server.answers import Answer, Job
+from chenxing.server.answers import Answer, Encoded, Job
 from chenxing.server.failures import ApiError, too_long, unavailable
 from chenxing.server.settings import ServeSettings
 from chenxing.server.slots import Slots
@@ -103,7 +103,7 @@ class Service:
         thread, engine = self._thread, self.model.engine
         return await asyncio.to_thread(thread.call, engine.stats)
 
-    def submit(self, prompts: Sequence[list[int]], wish: Wish) -> Job:
+    def submit(self, prompts: Sequence[Encoded], wish: Wish) -> Job:
         """Let the answers to these prompts wait for their turn. Raises ApiError if one does not fit, or is empty.
 
         The caller hands the job to `finished` whatever happens.
@@ -111,18 +111,18 @@ class Service:
         llm = self.model
         if self._is_closing:
             raise unavailable("The server is shutting down")
-        for ids in prompts:
+        for ids in (prompt.ids for prompt in prompts):
             if not ids:
                 raise ApiError(400, "invalid_request_error", "prompt: expected at least one token, found none")
             if len(ids) >= self.n_ctx:
                 raise too_long(len(ids), self.n_ctx)
             if not all(0 <= token < llm.n_vocab for token in ids):
                 raise ApiError(400, "invalid_request_error", f"prompt: expected token ids from 0 to {llm.n_vocab - 1}")
-        job = Job(asyncio.get_running_loop())
-        for ids in prompts:
+        job = Job(asyncio.get_running_loop(), self._remember)
+        for prompt in prompts:
             first: Request | None = None
             for i in range(wish.n):
-                answer = self._answer(job, ids, wish, i, first)
+                answer = self._answer(job, prompt, wish, i, first)
                 first = first or answer.request
         for answer in job.answers:
             self.slots.occupy(answer, wish.id_slot)
@@ -136,6 +136,8 @@ class Service:
         for answer in job.answers:
             self.slots.leave(answer)
             self.totals.count(answer)
+            if not answer.is_finished and not self._is_closing:
+                self._texts.submit(self._spell, answer)  # the client may send back what it has got
         self._jobs.discard(job)
         if self._is_closing and not self._jobs:
             self._all_done.set()
@@ -154,8 +156,16 @@ class Service:
             await asyncio.to_thread(self.llm.close)
         self._texts.shutdown(wait=False, cancel_futures=True)
 
-    def _answer(self, job: Job, ids: list[int], wish: Wish, i: int, twin: Request | None) -> Answer:
-        llm = self.model
+    async def _remember(self, answer: Answer) -> None:
+        await self.in_text_thread(lambda: self._spell(answer))
+
+    def _spell(self, answer: Answer) -> None:
+        """In a text thread: the next prompt of this conversation is to find the answer's keys and values."""
+        if answer.prompt.text is not None and answer.tokens:
+            self.model.remember(answer.prompt.text, answer.tokens, answer.text)
+
+    def _answer(self, job: Job, prompt: Encoded, wish: Wish, i: int, twin: Request | None) -> Answer:
+        llm, ids = self.model, prompt.ids
         params = replace(wish.params, seed=wish.params.seed + i) if i and wish.params.seed >= 0 else wish.params
         tokenizer = llm.tokenizer
         sampler = Sampler(params, llm.n_vocab, token_text=tokenizer.token_bytes, eog_ids=tokenizer.eog_ids, prompt=ids)
@@ -168,11 +178,11 @@ class Service:
             list(ids),
             sampler,
             tokenizer.stream_decoder(),
-            Limits(n_tokens, tokenizer.eog_ids, wish.stop),
+            Limits(n_tokens, sampler.end_ids, wish.stop),
             twin_of=twin,
             observe=recorder.observe if recorder else None,
         )
-        return job.add(request, recorder)
+        return job.add(prompt, request, recorder)
 
 
 def _default_template(llm: LLM) -> ChatTemplate | None:

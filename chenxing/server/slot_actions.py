@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
+from chenxing.server.answers import Encoded
 from chenxing.server.decoding import read_body
 from chenxing.server.failures import disabled, invalid
 from chenxing.server.keys import SERVICE
@@ -81,7 +82,7 @@ async def _restore(service: Service, slot: Slot, path: Path, name: str) -> dict[
     if saved.model != service.model.path.name:
         raise invalid(f"filename: {name} was saved with {saved.model}, this is {service.model.path.name}")
     if saved.tokens:
-        job = service.submit([saved.tokens], Wish(service.defaults, max_tokens=1))
+        job = service.submit([Encoded(saved.tokens)], Wish(service.defaults, max_tokens=1))
         try:
             await job.drain()
         finally:
