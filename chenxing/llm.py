@@ -123,14 +123,7 @@ class LLM:
         tokenizer = load_tokenizer(gguf)
         keep = disk_cache and cache_disk_bytes != 0
         turns = Turns(settings().paths.cache / "turns" if keep else None, tokenizer.key)
-        template = load_template(
-            gguf.metadata,
-            bos=_text(tokenizer, tokenizer.bos_id),
-            eos=_text(tokenizer, tokenizer.eos_id),
-            special_texts=tokenizer.special_texts,
-            override=chat_template,
-            first_times=turns,
-        )
+        template = load_template(gguf.metadata, tokenizer, override=chat_template, first_times=turns)
         room = CacheRoom(cache_disk_bytes if keep else 0, cache_ram_bytes)
         engine = Engine(
             gguf,
@@ -291,7 +284,3 @@ class LLM:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _text(tokenizer: Tokenizer, token_id: int | None) -> str:
-    return "" if token_id is None else tokenizer.token_bytes(token_id).decode(errors="replace")

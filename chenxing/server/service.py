@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from chenxing.chat import ChatTemplate, load_template
+from chenxing.chat import load_template
 from chenxing.engine import EngineStats, EngineThread, Limits, Request
 from chenxing.llm import LLM
 from chenxing.sampling import Sampler, SamplingParams
@@ -68,7 +68,7 @@ class Service:
         """In a thread of its own: takes seconds. Raises what LLM.load raises."""
         llm = LLM.load(self.settings.model, n_slots=self.settings.n_slots, **self.settings.model_options)
         if llm.template is None:
-            llm.template = _default_template(llm)
+            llm.template = load_template(llm.gguf.metadata, llm.tokenizer, override=DEFAULT_TEMPLATE)
             llm.notices.append(f"{llm.path.name} has no chat template: messages are written as {DEFAULT_TEMPLATE}")
         return llm
 
@@ -183,9 +183,3 @@ class Service:
             observe=recorder.observe if recorder else None,
         )
         return job.add(prompt, request, recorder)
-
-
-def _default_template(llm: LLM) -> ChatTemplate | None:
-    t = llm.tokenizer
-    bos, eos = ("" if i is None else t.token_bytes(i).decode(errors="replace") for i in (t.bos_id, t.eos_id))
-    return load_template(llm.gguf.metadata, bos=bos, eos=eos, special_texts=t.special_texts, override=DEFAULT_TEMPLATE)
