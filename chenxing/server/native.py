@@ -7,6 +7,7 @@ from aiohttp import web
 
 from chenxing.server.answers import Encoded, Job, Step
 from chenxing.server.chunks import ProgressReports
+from chenxing.server.constraints import constraint_of, is_free
 from chenxing.server.decoding import read_body
 from chenxing.server.keys import SERVICE
 from chenxing.server.native_form import native_form
@@ -46,7 +47,9 @@ async def _answer(
 ) -> web.StreamResponse:
     llm = service.model
     params = sampling_params(fields, service.defaults, lambda text: llm.tokenize(text, add_special=False))
-    wish = wish_of(service, fields, params, fields.n_alternatives)
+    form = fields.form
+    constraint = None if is_free(form) else await service.in_grammar_thread(lambda: constraint_of(llm, form))
+    wish = wish_of(service, fields, params, fields.n_alternatives, constraint)
     job = service.submit(prompts, wish)
     writer = NativeWriter(service, job, fields, wish)
     return await respond(request, service, job, writer, stream=bool(fields.stream))

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from chenxing.chat import load_template
+from chenxing.chat.tools import ToolCalling
 from chenxing.engine import EngineStats, EngineThread, Limits, Request
 from chenxing.llm import LLM
-from chenxing.sampling import Sampler, SamplingParams
+from chenxing.sampling import Constraint, Sampler, SamplingParams
 from chenxing.server.answers import Answer, Encoded, Job
 from chenxing.server.failures import ApiError, too_long, unavailable
 from chenxing.server.settings import ServeSettings
@@ -33,6 +34,7 @@ class Wish:
 
     max_tokens      None: as many as there is room for
     n_alternatives  of each token to be told; None: nothing is told
+    constraint      what all answers must be; each follows a copy
     """
 
     params: SamplingParams
@@ -42,6 +44,7 @@ class Wish:
     n_alternatives: int | None = None
     after_sampling: bool = False
     id_slot: int | None = None
+    constraint: Constraint | None = None
 
 
 class Service:
@@ -60,6 +63,7 @@ class Service:
         self.slots = Slots(settings.n_slots)
         self._thread: EngineThread | None = None
         self._texts = ThreadPoolExecutor(_TEXT_THREADS, thread_name_prefix="text")
+        self._grammars = ThreadPoolExecutor(1, thread_name_prefix="grammar")  # so that no text waits for a grammar
         self._jobs: set[Job] = set()
         self._is_closing = False
         self._all_done = asyncio.Event()
@@ -76,6 +80,8 @@ class Service:
         """The model is there: requests may come."""
         self.llm = llm
         self.n_ctx = min(self.settings.n_ctx_slot or llm.n_ctx, llm.n_ctx)
+        assert llm.template
+        self.tools = ToolCalling(llm.template)
         self.defaults = replace(llm.sampling_defaults, **self.settings.sampling)
         self._thread = EngineThread(llm.engine)
 
@@ -96,6 +102,10 @@ class Service:
     async def in_text_thread(self, function: Callable[[], T]) -> T:
         """What function returns or raises: for rendering and tokenising."""
         return await asyncio.get_running_loop().run_in_executor(self._texts, function)
+
+    async def in_grammar_thread(self, function: Callable[[], T]) -> T:
+        """What function returns or raises: for making constraints."""
+        return await asyncio.get_running_loop().run_in_executor(self._grammars, function)
 
     async def stats(self) -> EngineStats:
         """The engine's, between two of its steps."""
@@ -154,7 +164,8 @@ class Service:
         if self._thread and self.llm:
             await asyncio.to_thread(self._thread.close)
             await asyncio.to_thread(self.llm.close)
-        self._texts.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._texts, self._grammars):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     async def _remember(self, answer: Answer) -> None:
         await self.in_text_thread(lambda: self._spell(answer))
@@ -168,7 +179,14 @@ class Service:
         llm, ids = self.model, prompt.ids
         params = replace(wish.params, seed=wish.params.seed + i) if i and wish.params.seed >= 0 else wish.params
         tokenizer = llm.tokenizer
-        sampler = Sampler(params, llm.n_vocab, token_text=tokenizer.token_bytes, eog_ids=tokenizer.eog_ids, prompt=ids)
+        sampler = Sampler(
+            params,
+            llm.n_vocab,
+            token_text=tokenizer.token_bytes,
+            eog_ids=tokenizer.eog_ids,
+            prompt=ids,
+            constraint=wish.constraint.clone() if wish.constraint else None,
+        )
         room = self.n_ctx - len(ids)
         n_tokens = room if wish.max_tokens is None else min(room, wish.max_tokens)
         recorder = None

@@ -36,6 +36,7 @@ class AnswerFields(SamplingFields, kw_only=True):
     cache_prompt: bool | None = None
     user: str | None = None
     grammar: str | None = None
+    grammar_lazy: bool | None = None
     json_schema: Any = None
     lora: list[Any] | None = None
     adaptive_target: float | None = None
@@ -61,8 +62,14 @@ class AnswerFields(SamplingFields, kw_only=True):
                 return given
         return None
 
+    @property
+    def form(self) -> dict[str, Any]:
+        """What the answer must be, as Grammars.any_of takes it; empty: anything."""
+        given = {"grammar": self.grammar or None, "json_schema": self.json_schema}
+        return {name: value for name, value in given.items() if value is not None}
+
     def check(self) -> None:
-        """Raises ApiError for what the types cannot say, and for what would have to be enforced."""
+        """Raises ApiError for what the types cannot say, and for what cannot be held."""
         for name, low, high in (
             ("n", 1, MAX_CHOICES),
             ("n_cmpl", 1, MAX_CHOICES),
@@ -79,10 +86,10 @@ class AnswerFields(SamplingFields, kw_only=True):
             raise not_enforced("lora")
         if self.adaptive_target is not None and self.adaptive_target >= 0:
             raise not_enforced("adaptive_target")
-        if self.grammar:
-            raise not_enforced("grammar")
-        if self.json_schema is not None:
-            raise not_enforced("json_schema")
+        if self.grammar_lazy:
+            raise not_enforced("grammar_lazy")
+        if self.grammar and self.json_schema is not None:
+            raise invalid("grammar: expected without json_schema, found both")
 
 
 def check_range(name: str, value: int | None, low: int, high: int) -> None:
