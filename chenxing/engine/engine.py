@@ -155,6 +155,10 @@ class Engine:
             at += len(chunk)
         return np.concatenate(out)
 
+    def forget(self, ids: Sequence[int]) -> int:
+        """Take a conversation out of the KV cache, but for what others share. -> how many of its tokens are gone"""
+        return self._cache.forget(ids)
+
     def close(self) -> None:
         """Write what the disk is to have, and stop the threads. The engine cannot run afterwards."""
         assert not self.is_driven, "the engine's thread is to be closed first"
