@@ -28,7 +28,7 @@ from chenxing.kernels.attention_layout import KV_TYPES
 from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, host_isa
 from chenxing.kvcache import CacheStats
-from chenxing.models.model import page_bytes, read_model
+from chenxing.models.model import N_BATCH, page_bytes, read_model
 from chenxing.sampling import Sampler, SamplingParams
 from chenxing.tokenizer import Tokenizer, load_tokenizer, utf8
 
@@ -86,6 +86,7 @@ class LLM:
         cache_disk_bytes: int | None = None,
         cache_ram_bytes: int | None = None,
         n_slots: int = N_SLOTS,
+        n_batch: int = N_BATCH,
         on_progress: Callable[[str, float], None] | None = None,
     ) -> "LLM":
         """Load a path, a pulled model's name, hf:owner/repo[:QUANT], or a built-in name, which is pulled if need be.
@@ -102,6 +103,7 @@ class LLM:
         cache_ram_bytes  memory for conversations beside the current one; a quarter of what is free by default, at
                        most 8 GiB
         n_slots        answers that run at the same time, for those who drive the engine
+        n_batch        tokens of prompts that one step takes at most, 256 or fewer
         on_progress    called with a stage ("download", "compile kernels ...", "pack weights") and a fraction 0..1
 
         Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError, KernelError.
@@ -119,6 +121,8 @@ class LLM:
         n_threads = n_threads or settings().threads or cores().n_threads
         if not 1 <= n_threads <= 256:
             raise UsageError(f"n_threads: expected 1 to 256, found {n_threads}")
+        if n_batch < 1:
+            raise UsageError(f"n_batch: expected at least 1, found {n_batch}")
         library = KernelLibrary(host_isa(isa))
         tokenizer = load_tokenizer(gguf)
         keep = disk_cache and cache_disk_bytes != 0
@@ -136,6 +140,7 @@ class LLM:
             weight_cache=weight_cache,
             cache=room,
             n_slots=n_slots,
+            n_batch=n_batch,
         )
         return cls(gguf, engine, tokenizer, template, turns)
 

@@ -87,13 +87,21 @@ async def _checked(
             response = web.Response()
         else:
             security.check_key(request, settings)
-            response = await handler(request)
+            response = await _handled(request, handler)
     except Exception as error:
         failure = _failure(request, error)
         response = json_response(failure.body(), failure.status)
     if not response.prepared:
         response.headers.update(headers)
     return response
+
+
+async def _handled(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Whatever a client posts wakes the model; what it gets does not."""
+    if request.method != "POST":
+        return await handler(request)
+    async with request.app[SERVICE].awake():
+        return await handler(request)
 
 
 def _failure(request: web.Request, error: Exception) -> ApiError:

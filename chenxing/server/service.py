@@ -5,18 +5,20 @@ of callbacks, and texts are rendered and tokenised in a few threads of their own
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from chenxing.chat import load_template
 from chenxing.chat.tools import ToolCalling
-from chenxing.engine import EngineStats, EngineThread, Limits, Request
+from chenxing.engine import EngineStats, EngineThread, Limits, Request, Shift
 from chenxing.llm import LLM
 from chenxing.sampling import Constraint, Sampler, SamplingParams
 from chenxing.server.answers import Answer, Encoded, Job
+from chenxing.server.facts import Facts, facts_of
 from chenxing.server.failures import ApiError, too_long, unavailable
 from chenxing.server.settings import ServeSettings
 from chenxing.server.slots import Slots
@@ -35,6 +37,7 @@ class Wish:
     max_tokens      None: as many as there is room for
     n_alternatives  of each token to be told; None: nothing is told
     constraint      what all answers must be; each follows a copy
+    n_keep          tokens of the prompt that stay when a full context shifts
     """
 
     params: SamplingParams
@@ -45,13 +48,15 @@ class Wish:
     after_sampling: bool = False
     id_slot: int | None = None
     constraint: Constraint | None = None
+    n_keep: int = 0
 
 
 class Service:
     """State of one server. All methods are the event loop's thread's.
 
-    llm      None until it is loaded
-    n_ctx    tokens of one answer's context
+    llm          None until it is loaded, and while it sleeps
+    n_ctx        tokens of one answer's context
+    is_sleeping  the model was let go of, since nobody asked for it
     """
 
     def __init__(self, settings: ServeSettings) -> None:
@@ -67,6 +72,13 @@ class Service:
         self._jobs: set[Job] = set()
         self._is_closing = False
         self._all_done = asyncio.Event()
+        self.is_sleeping = False
+        self._facts: Facts | None = None
+        self._last_stats: EngineStats | None = None
+        self._n_asking = 0
+        self._waking = asyncio.Lock()
+        self._bedtime: asyncio.TimerHandle | None = None
+        self._nap: asyncio.Task[None] | None = None
 
     def load(self) -> LLM:
         """In a thread of its own: takes seconds. Raises what LLM.load raises."""
@@ -83,7 +95,45 @@ class Service:
         assert llm.template
         self.tools = ToolCalling(llm.template)
         self.defaults = replace(llm.sampling_defaults, **self.settings.sampling)
+        self._facts, self.is_sleeping = facts_of(llm), False
         self._thread = EngineThread(llm.engine)
+        self._wait_for_bedtime()
+
+    @contextlib.asynccontextmanager
+    async def awake(self) -> AsyncIterator[None]:
+        """The model does not go to sleep inside; if it sleeps, it is woken first."""
+        self._n_asking += 1
+        try:
+            async with self._waking:
+                if self.is_sleeping and not self._is_closing:
+                    self.open(await asyncio.to_thread(self.load))
+            yield
+        finally:
+            self._n_asking -= 1
+            self._wait_for_bedtime()
+
+    def _wait_for_bedtime(self) -> None:
+        if self._bedtime:
+            self._bedtime.cancel()
+        if self.settings.sleep_idle_seconds is not None and not self._n_asking and not self._is_closing:
+            loop = asyncio.get_running_loop()
+            self._bedtime = loop.call_later(self.settings.sleep_idle_seconds, self._lie_down)
+
+    def _lie_down(self) -> None:
+        self._nap = asyncio.create_task(self._sleep())
+
+    async def _sleep(self) -> None:
+        """Give memory and threads back; what the disk is to have is written."""
+        async with self._waking:
+            if self._n_asking or self.is_sleeping or self._is_closing or not (self._thread and self.llm):
+                return
+            self._last_stats = await self.stats()
+            self.is_sleeping = True
+            thread, llm = self._thread, self.llm
+            self._thread = self.llm = None
+            del self.tools
+            await asyncio.to_thread(thread.close)
+            await asyncio.to_thread(llm.close)
 
     @property
     def model(self) -> LLM:
@@ -93,11 +143,18 @@ class Service:
         return self.llm
 
     @property
+    def facts(self) -> Facts:
+        """Raises ApiError 503 before there was a model."""
+        if self._facts is None:
+            raise unavailable("Loading model")
+        return self._facts
+
+    @property
     def name(self) -> str:
         """Of the model, as clients see it."""
         if self.settings.aliases:
             return min(self.settings.aliases)
-        return self.llm.path.name if self.llm else self.settings.model
+        return self._facts.name if self._facts else self.settings.model
 
     async def in_text_thread(self, function: Callable[[], T]) -> T:
         """What function returns or raises: for rendering and tokenising."""
@@ -108,10 +165,18 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self._grammars, function)
 
     async def stats(self) -> EngineStats:
-        """The engine's, between two of its steps."""
-        assert self._thread
+        """The engine's, between two of its steps; of one that sleeps, its last."""
+        if self._thread is None:
+            assert self._last_stats
+            return self._last_stats
         thread, engine = self._thread, self.model.engine
         return await asyncio.to_thread(thread.call, engine.stats)
+
+    async def forget(self, ids: list[int]) -> int:
+        """Take a conversation out of the KV cache. -> how many of its tokens are gone"""
+        assert self._thread
+        thread, engine = self._thread, self.model.engine
+        return await asyncio.to_thread(thread.call, lambda: engine.forget(ids))
 
     def submit(self, prompts: Sequence[Encoded], wish: Wish) -> Job:
         """Let the answers to these prompts wait for their turn. Raises ApiError if one does not fit, or is empty.
@@ -155,12 +220,16 @@ class Service:
     async def close(self) -> None:
         """Let running answers end for a while, cancel what is left, and give the model back."""
         self._is_closing = True
+        if self._bedtime:
+            self._bedtime.cancel()
         if self._jobs:
             try:
                 await asyncio.wait_for(self._all_done.wait(), self.settings.shutdown_seconds)
             except TimeoutError:
                 for job in self._jobs:
                     job.cancel()
+        async with self._waking:  # who falls asleep has to be done
+            pass
         if self._thread and self.llm:
             await asyncio.to_thread(self._thread.close)
             await asyncio.to_thread(self.llm.close)
@@ -187,8 +256,6 @@ class Service:
             prompt=ids,
             constraint=wish.constraint.clone() if wish.constraint else None,
         )
-        room = self.n_ctx - len(ids)
-        n_tokens = room if wish.max_tokens is None else min(room, wish.max_tokens)
         recorder = None
         if wish.n_alternatives is not None:
             recorder = ProbRecorder(wish.n_alternatives, sampler if wish.after_sampling else None)
@@ -196,8 +263,17 @@ class Service:
             list(ids),
             sampler,
             tokenizer.stream_decoder(),
-            Limits(n_tokens, sampler.end_ids, wish.stop),
+            self._limits(wish, len(ids), sampler),
             twin_of=twin,
             observe=recorder.observe if recorder else None,
         )
         return job.add(prompt, request, recorder)
+
+    def _limits(self, wish: Wish, n_prompt: int, sampler: Sampler) -> Limits:
+        n_most, shift = self.n_ctx - n_prompt, None
+        if self.settings.context_shift:
+            n_most = max(n_most, self.model.n_ctx_train - n_prompt)
+            n_keep = n_prompt if wish.n_keep < 0 else wish.n_keep + self.model.tokenizer.add_bos
+            n_most, shift = max(n_most, wish.max_tokens or 0), Shift(self.n_ctx, n_keep)
+        n_tokens = n_most if wish.max_tokens is None else min(n_most, wish.max_tokens)
+        return Limits(n_tokens, sampler.end_ids, wish.stop, shift)

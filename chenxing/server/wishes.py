@@ -23,4 +23,5 @@ def wish_of(
         after_sampling=bool(fields.post_sampling_probs),
         id_slot=fields.id_slot,
         constraint=constraint,
+        n_keep=service.settings.n_keep if fields.n_keep is None else fields.n_keep,
     )

@@ -28,6 +28,7 @@ class AnswerFields(SamplingFields, kw_only=True):
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     n_predict: int | None = None
+    n_keep: int | None = None
     n_probs: int | None = None
     post_sampling_probs: bool | None = None
     timings_per_token: bool | None = None
@@ -76,6 +77,7 @@ class AnswerFields(SamplingFields, kw_only=True):
             ("max_tokens", -1, 2**31 - 1),
             ("max_completion_tokens", -1, 2**31 - 1),
             ("n_predict", -1, 2**31 - 1),
+            ("n_keep", -1, 2**31 - 1),
             ("n_probs", 0, MAX_PROBS),
             ("id_slot", -1, 2**31 - 1),
         ):
