@@ -67,8 +67,9 @@ def _around(settings: ServeSettings) -> Middleware:
         headers: dict[str, str] = {REQUEST_ID: request_id}
         request[HEADERS] = headers
         response = await _checked(request, handler, settings, headers)
-        ms = 1000 * (time.perf_counter() - started)
-        _log.info("%s %s %d %.0f ms %s", request.method, request.path, response.status, ms, request_id)
+        ms = round(1000 * (time.perf_counter() - started))
+        known = {"method": request.method, "path": request.path, "status": response.status, "ms": ms, "id": request_id}
+        _log.info("%s %s %d %d ms %s", *known.values(), extra={"request": known})
         return response
 
     return around

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chenxing.server.logs import LogFormat
+
 BODY_BYTES = 32 * 1024 * 1024  # of one request at most: a context of millions of tokens fits
 SHUTDOWN_SECONDS = 3.0  # that running answers get to end after SIGTERM; the process is gone within 5
 
@@ -28,6 +30,7 @@ class ServeSettings:
     slot_save_path     folder for /slots/N?action=save; None: no such action
     has_slots, has_metrics, has_prompts
                        GET /slots and GET /metrics answer; answers carry their prompts in `__verbose`
+    log_format         how lines on stderr are written; json has one for each request
     """
 
     model: str
@@ -51,5 +54,6 @@ class ServeSettings:
     has_slots: bool = True
     has_metrics: bool = False
     has_prompts: bool = False
+    log_format: LogFormat = "text"
     body_bytes: int = BODY_BYTES
     shutdown_seconds: float = SHUTDOWN_SECONDS

@@ -77,6 +77,8 @@ def _add_server_flags(group: argparse._ArgumentGroup) -> None:
     help_sleep = "let go of the model after so many seconds without a request, until the next one; -1: never (-1)"
     add("--sleep-idle-seconds", type=at_least(-1), default=-1, metavar="N", help=help_sleep)
     add("--slot-save-path", metavar="FOLDER", help="where /slots/N?action=save may write")
+    help_log = "text, or json: an object a line, and a line for each request (text)"
+    add("--log-format", choices=("text", "json"), default="text", help=help_log)
     add("-v", "--verbose", action="store_true", help="log requests; show prompts in answers, as `__verbose`")
 
 
@@ -152,6 +154,7 @@ def serve_options(args: argparse.Namespace) -> dict[str, Any]:
         "has_slots": args.slots,
         "has_metrics": args.metrics,
         "has_prompts": args.verbose,
+        "log_format": args.log_format,
     }
 
 
