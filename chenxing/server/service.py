@@ -270,10 +270,9 @@ class Service:
         return job.add(prompt, request, recorder)
 
     def _limits(self, wish: Wish, n_prompt: int, sampler: Sampler) -> Limits:
-        n_most, shift = self.n_ctx - n_prompt, None
-        if self.settings.context_shift:
-            n_most = max(n_most, self.model.n_ctx_train - n_prompt)
-            n_keep = n_prompt if wish.n_keep < 0 else wish.n_keep + self.model.tokenizer.add_bos
-            n_most, shift = max(n_most, wish.max_tokens or 0), Shift(self.n_ctx, n_keep)
-        n_tokens = n_most if wish.max_tokens is None else min(n_most, wish.max_tokens)
-        return Limits(n_tokens, sampler.end_ids, wish.stop, shift)
+        n_asked, room = wish.max_tokens, self.n_ctx - n_prompt
+        if not self.settings.context_shift:
+            return Limits(room if n_asked is None else min(room, n_asked), sampler.end_ids, wish.stop)
+        n_keep = n_prompt if wish.n_keep < 0 else wish.n_keep + self.model.tokenizer.add_bos
+        n_most = max(room, self.model.n_ctx_train - n_prompt)  # of an answer that would never end
+        return Limits(n_most if n_asked is None else n_asked, sampler.end_ids, wish.stop, Shift(self.n_ctx, n_keep))

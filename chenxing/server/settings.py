@@ -26,11 +26,11 @@ class ServeSettings:
     n_predict          tokens of an answer where a request does not say; None: until it ends
     sampling           fields of SamplingParams that replace the model's defaults
     template_kwargs    values for every chat template
+    log_format         how lines on stderr are written; json has one for each request
     sleep_idle_seconds after so long without a request the model is let go of, until the next one; None: never
     slot_save_path     folder for /slots/N?action=save; None: no such action
     has_slots, has_metrics, has_prompts
                        GET /slots and GET /metrics answer; answers carry their prompts in `__verbose`
-    log_format         how lines on stderr are written; json has one for each request
     """
 
     model: str
@@ -49,11 +49,11 @@ class ServeSettings:
     n_predict: int | None = None
     sampling: dict[str, Any] = field(default_factory=dict)
     template_kwargs: dict[str, Any] = field(default_factory=dict)
+    log_format: LogFormat = "text"
     sleep_idle_seconds: float | None = None
     slot_save_path: Path | None = None
     has_slots: bool = True
     has_metrics: bool = False
     has_prompts: bool = False
-    log_format: LogFormat = "text"
     body_bytes: int = BODY_BYTES
     shutdown_seconds: float = SHUTDOWN_SECONDS

@@ -71,11 +71,11 @@ def _add_server_flags(group: argparse._ArgumentGroup) -> None:
     add("--cors-origins", metavar="ORIGINS", help=help_origins)
     add("-a", "--alias", default="", metavar="NAMES", help="what clients call the model")
     add("--tags", default="", metavar="TAGS", help="labels of the model")
+    help_sleep = "let go of the model after so many seconds without a request, until the next one; -1: never (-1)"
+    add("--sleep-idle-seconds", type=at_least(-1), default=-1, metavar="N", help=help_sleep)
     add("--slots", action="store_true", default=True, help="show at /slots who is being answered (on)")
     add("--no-slots", dest="slots", action="store_false", help="do not")
     add("--metrics", action="store_true", help="figures for Prometheus at /metrics")
-    help_sleep = "let go of the model after so many seconds without a request, until the next one; -1: never (-1)"
-    add("--sleep-idle-seconds", type=at_least(-1), default=-1, metavar="N", help=help_sleep)
     add("--slot-save-path", metavar="FOLDER", help="where /slots/N?action=save may write")
     help_log = "text, or json: an object a line, and a line for each request (text)"
     add("--log-format", choices=("text", "json"), default="text", help=help_log)
@@ -149,12 +149,12 @@ def serve_options(args: argparse.Namespace) -> dict[str, Any]:
         "n_predict": None if args.n_predict < 0 else args.n_predict,
         "sampling": given_sampling(args),
         "template_kwargs": _template_values(args),
+        "log_format": args.log_format,
         "sleep_idle_seconds": args.sleep_idle_seconds if args.sleep_idle_seconds > 0 else None,
         "slot_save_path": _folder(args.slot_save_path),
         "has_slots": args.slots,
         "has_metrics": args.metrics,
         "has_prompts": args.verbose,
-        "log_format": args.log_format,
     }
 
 
