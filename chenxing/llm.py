@@ -28,7 +28,7 @@ from chenxing.kernels.attention_layout import KV_TYPES
 from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, host_isa
 from chenxing.kvcache import CacheStats
-from chenxing.models.model import page_bytes, read_model
+from chenxing.models.model import N_BATCH, page_bytes, read_model
 from chenxing.sampling import Sampler, SamplingParams
 from chenxing.tokenizer import Tokenizer, load_tokenizer, utf8
 
@@ -41,7 +41,8 @@ Message = dict[str, Any]
 class LLM:
     """A loaded model. Use as a context manager, or `close` it: its threads are the process's.
 
-    Not thread-safe: one generation at a time; starting another one ends the one before.
+    Not thread-safe: one generation at a time; starting another one ends the one before. What turns texts into tokens
+    may be used by several threads: `tokenize`, `detokenize`, `encode`, `remember`, `grammars`.
 
     path, gguf          the model file
     tokenizer           text to ids and back
@@ -85,6 +86,7 @@ class LLM:
         cache_disk_bytes: int | None = None,
         cache_ram_bytes: int | None = None,
         n_slots: int = N_SLOTS,
+        n_batch: int = N_BATCH,
         on_progress: Callable[[str, float], None] | None = None,
     ) -> "LLM":
         """Load a path, a pulled model's name, hf:owner/repo[:QUANT], or a built-in name, which is pulled if need be.
@@ -101,6 +103,7 @@ class LLM:
         cache_ram_bytes  memory for conversations beside the current one; a quarter of what is free by default, at
                        most 8 GiB
         n_slots        answers that run at the same time, for those who drive the engine
+        n_batch        tokens of prompts that one step takes at most, 256 or fewer
         on_progress    called with a stage ("download", "compile kernels ...", "pack weights") and a fraction 0..1
 
         Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError, KernelError.
@@ -118,18 +121,13 @@ class LLM:
         n_threads = n_threads or settings().threads or cores().n_threads
         if not 1 <= n_threads <= 256:
             raise UsageError(f"n_threads: expected 1 to 256, found {n_threads}")
+        if n_batch < 1:
+            raise UsageError(f"n_batch: expected at least 1, found {n_batch}")
         library = KernelLibrary(host_isa(isa))
         tokenizer = load_tokenizer(gguf)
         keep = disk_cache and cache_disk_bytes != 0
         turns = Turns(settings().paths.cache / "turns" if keep else None, tokenizer.key)
-        template = load_template(
-            gguf.metadata,
-            bos=_text(tokenizer, tokenizer.bos_id),
-            eos=_text(tokenizer, tokenizer.eos_id),
-            special_texts=tokenizer.special_texts,
-            override=chat_template,
-            first_times=turns,
-        )
+        template = load_template(gguf.metadata, tokenizer, override=chat_template, first_times=turns)
         room = CacheRoom(cache_disk_bytes if keep else 0, cache_ram_bytes)
         engine = Engine(
             gguf,
@@ -142,6 +140,7 @@ class LLM:
             weight_cache=weight_cache,
             cache=room,
             n_slots=n_slots,
+            n_batch=n_batch,
         )
         return cls(gguf, engine, tokenizer, template, turns)
 
@@ -192,7 +191,7 @@ class LLM:
         if max_tokens is not None and max_tokens < 0:
             raise UsageError(f"max_tokens: expected at least 0, found {max_tokens}")
         rendered = self._rendered(prompt, raw, template_kwargs)
-        ids = self._ids(rendered)
+        ids = self.encode(rendered)
         self._engine.check_fits(ids)
         form = {"response_format": response_format, "json_schema": json_schema, "grammar": grammar, "regex": regex}
         given: dict[str, Any] = {name: value for name, value in form.items() if value is not None}
@@ -209,10 +208,6 @@ class LLM:
         if self._current:
             self._current.cancel()
 
-        def remember(ended: Generation) -> None:
-            shown = shown_ids(self.tokenizer, ended.token_ids, ended.text)
-            self._turns.remember(spellings_of(self.tokenizer, utf8.encode(rendered.plain), shown))
-
         self._current = Generation(
             self._engine,
             self.tokenizer,
@@ -221,7 +216,7 @@ class LLM:
             max_tokens=max_tokens,
             stop=stop,
             on_prefill=on_prefill,
-            on_end=remember,
+            on_end=lambda ended: self.remember(rendered, ended.token_ids, ended.text),
         )
         return self._current
 
@@ -235,17 +230,11 @@ class LLM:
 
     def prompt_ids(self, prompt: str | list[Message], *, raw: bool = False, **template_kwargs: Any) -> list[int]:
         """The token ids that `stream` would compute for this prompt: what the model said before is spelt as it was."""
-        return self._ids(self._rendered(prompt, raw, template_kwargs))
+        return self.encode(self._rendered(prompt, raw, template_kwargs))
 
-    def _rendered(self, prompt: str | list[Message], raw: bool, template_kwargs: dict[str, Any]) -> Prompt:
-        if not raw and self.template is not None:
-            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-            return self.template.render(messages, **template_kwargs)
-        if not isinstance(prompt, str):
-            raise UsageError(f"{self.path.name} has no chat template: it completes a text, not a list of messages")
-        return Prompt(prompt, None)
-
-    def _ids(self, prompt: Prompt) -> list[int]:
+    def encode(self, prompt: Prompt) -> list[int]:
+        """The token ids of a rendered prompt: what the model said before is spelt as it was. Raises UsageError if there
+        are none."""
         ids = self.tokenizer.encode(
             prompt.text,
             add_special=not prompt.has_bos,
@@ -254,8 +243,21 @@ class LLM:
             spellings=self._turns,
         )
         if not ids:
-            raise UsageError("the prompt is empty")
+            raise UsageError("prompt: expected at least one token, found none")
         return ids
+
+    def remember(self, prompt: Prompt, token_ids: Sequence[int], text: str) -> None:
+        """An answer to `prompt` is over, of which `text` was shown: `encode` is to spell it with these tokens."""
+        shown = shown_ids(self.tokenizer, token_ids, text)
+        self._turns.remember(spellings_of(self.tokenizer, utf8.encode(prompt.plain), shown))
+
+    def _rendered(self, prompt: str | list[Message], raw: bool, template_kwargs: dict[str, Any]) -> Prompt:
+        if not raw and self.template is not None:
+            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+            return self.template.render(messages, **template_kwargs)
+        if not isinstance(prompt, str):
+            raise UsageError(f"{self.path.name} has no chat template: it completes a text, not a list of messages")
+        return Prompt(prompt, None)
 
     def logits(self, ids: Sequence[int], first: int = 0) -> np.ndarray:
         """f32[len(ids) - first, n_vocab]: logits after each of ids[first:], in a context of their own.
@@ -287,7 +289,3 @@ class LLM:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _text(tokenizer: Tokenizer, token_id: int | None) -> str:
-    return "" if token_id is None else tokenizer.token_bytes(token_id).decode(errors="replace")

@@ -74,7 +74,7 @@ def test_the_next_process_spells_alike(llm, tmp_path, smollm2_path):
         from chenxing.tokenizer import load_tokenizer
         model = open_gguf(Path(sys.argv[1]))
         tokenizer = load_tokenizer(model)
-        template = load_template(model.metadata, bos="", eos="", special_texts=tokenizer.special_texts)
+        template = load_template(model.metadata, tokenizer)
         prompt = template.render(json.loads(sys.argv[3]))
         turns = Turns(Path(sys.argv[2]), tokenizer.key)
         print(tokenizer.encode(prompt.text, parse_special=True, guard=prompt.guard, spellings=turns))

@@ -10,6 +10,7 @@ from chenxing.chat.fallback import FALLBACKS
 from chenxing.chat.template import ChatTemplate
 from chenxing.config import settings
 from chenxing.errors import TemplateError, UsageError
+from chenxing.tokenizer import Tokenizer
 
 USER_DEFINED = 4
 """In tokenizer.ggml.token_type (gguf.TokenType.USER_DEFINED)."""
@@ -33,17 +34,15 @@ MARKS = {
 
 def load_template(
     metadata: Mapping[str, Any],
+    tokenizer: Tokenizer,
     *,
-    bos: str,
-    eos: str,
-    special_texts: Collection[str],
     override: str | None = None,
     first_times: FirstTimes | None = None,
 ) -> ChatTemplate | None:
     """The chat template of a model file, None for a base model without one.
 
     metadata       of the GGUF file: tokenizer.chat_template, tokenizer.chat_template.NAME for further ones
-    special_texts  texts of the vocabulary's tokens that are never text, to be guarded in users' text
+    tokenizer      whose BOS and EOS templates write, and whose special tokens are guarded in users' text
     override       the user's choice: a name of FALLBACKS or of a template in the file, or Jinja source
     first_times    remembers when a conversation began, for templates that show the date
 
@@ -58,21 +57,25 @@ def load_template(
         if source is None:
             source, tool_use = tool_use, None
         if source is None:
-            source = _hinted(metadata, special_texts)
+            source = _hinted(metadata, tokenizer.special_texts)
     if source is None:
         return None
-    special, user_defined = frozenset(special_texts), _user_defined(metadata)
+    special, user_defined = frozenset(tokenizer.special_texts), _user_defined(metadata)
     cache = settings().paths.cache / "templates"
     template = partial(
         ChatTemplate,
-        bos=bos,
-        eos=eos,
+        bos=_text(tokenizer, tokenizer.bos_id),
+        eos=_text(tokenizer, tokenizer.eos_id),
         special=special,
         user_defined=user_defined,
         first_times=first_times,
         cache=cache,
     )
     return template(source, tool_use=None if tool_use is None else template(tool_use))
+
+
+def _text(tokenizer: Tokenizer, token_id: int | None) -> str:
+    return "" if token_id is None else tokenizer.token_bytes(token_id).decode(errors="replace")
 
 
 def _sources(metadata: Mapping[str, Any]) -> dict[str, str]:

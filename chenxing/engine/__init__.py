@@ -3,7 +3,7 @@
 from chenxing.engine.cache_room import MEMORY_ONLY, CacheRoom
 from chenxing.engine.engine import N_SLOTS, Engine
 from chenxing.engine.generation import Generation
-from chenxing.engine.request import Event, FinishReason, Limits, Request
+from chenxing.engine.request import Event, FinishReason, Limits, Request, Shift
 from chenxing.engine.stats import EngineStats, Stats
 from chenxing.engine.thread import EngineThread
 
@@ -19,5 +19,6 @@ __all__ = [
     "Generation",
     "Limits",
     "Request",
+    "Shift",
     "Stats",
 ]

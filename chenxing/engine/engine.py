@@ -34,6 +34,7 @@ class Engine:
     kv_type    how keys and values are kept: f16, bf16, f32 or q8_0
     cache      how much of them is kept for later, in memory and on disk
     n_slots    requests that run at the same time
+    n_batch    tokens of prompts that one step takes at most
     is_driven  an EngineThread calls `step`
     """
 
@@ -50,13 +51,14 @@ class Engine:
         weight_cache: bool = True,
         cache: CacheRoom = DEFAULT_ROOM,
         n_slots: int = N_SLOTS,
+        n_batch: int = N_BATCH,
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
         self.kv_type = kv_type
         self._model: Model = load_model(gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
         self._cache = cache.open(page_bytes(hp, kv_type), n_ctx, kv_fingerprint(gguf, self._model, kv_type))
         self._sequence: KVSequence | None = None
-        self._loop = Loop(self._model, self._cache, n_ctx, n_slots)
+        self._loop = Loop(self._model, self._cache, n_ctx, n_slots, n_batch)
         self.is_driven = False
 
     def submit(self, request: Request) -> None:
@@ -152,6 +154,10 @@ class Engine:
             out.append(self._run(chunk, wanted).copy())
             at += len(chunk)
         return np.concatenate(out)
+
+    def forget(self, ids: Sequence[int]) -> int:
+        """Take a conversation out of the KV cache, but for what others share. -> how many of its tokens are gone"""
+        return self._cache.forget(ids)
 
     def close(self) -> None:
         """Write what the disk is to have, and stop the threads. The engine cannot run afterwards."""

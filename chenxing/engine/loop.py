@@ -32,9 +32,9 @@ class Loop:
     cut, on preemption, or on time.
     """
 
-    def __init__(self, model: StepModel, cache: KVCache, n_ctx: int, n_slots: int) -> None:
+    def __init__(self, model: StepModel, cache: KVCache, n_ctx: int, n_slots: int, n_batch: int = N_BATCH) -> None:
         self._model, self._cache, self._n_ctx = model, cache, n_ctx
-        self._pace = Pace(N_BATCH)
+        self._pace = Pace(min(n_batch, N_BATCH))
         self._scheduler = Scheduler(cache, n_ctx, n_slots, self._pace)
         self._inbox: SimpleQueue[Request | Callable[[], None]] = SimpleQueue()
         self._n_submitted = self._n_steps = self._n_computed = self._n_generated = 0

@@ -35,12 +35,22 @@ class Decoder(Protocol):
 
 
 @dataclass(frozen=True)
+class Shift:
+    """What is done when n_ctx tokens are not enough: the first n_keep and the latest half of the others stay."""
+
+    n_ctx: int
+    n_keep: int
+
+
+@dataclass(frozen=True)
 class Limits:
-    """Where an answer ends: at max_tokens, at a token of end_ids, before a string of `stop`."""
+    """Where an answer ends: at max_tokens, at a token of end_ids, before a string of `stop`; and, unless there is a
+    shift, where its context is full."""
 
     max_tokens: int | None = None
     end_ids: Collection[int] = ()
     stop: Sequence[str] = ()
+    shift: Shift | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,7 @@ def _ignore(event: Event) -> None:
 class Request:
     """What a client wants, and how far it is. `cancel` may be called from anywhere, all else is the engine's thread's.
 
-    ids         the prompt's tokens, then the answer's
+    ids         the prompt's tokens, then the answer's; what was shifted out is not among them any more
     sampler     of this request alone, as the decoder
     priority    higher goes first
     client      whose request it is: clients take turns
@@ -103,13 +113,15 @@ class Request:
         self.ids = list(self.ids)
         self.n_prompt = len(self.ids)
         self.stats = Stats(n_prompt=self.n_prompt)
+        self._shifted_out: list[int] = []  # behind the first n_keep of ids
         self._stops = StopFilter(self.limits.stop)
         self._since = time.perf_counter()
 
     @property
     def token_ids(self) -> list[int]:
         """The answer's tokens, the one that ended it not among them."""
-        return self.ids[self.n_prompt :]
+        n_kept = self._n_kept if self._shifted_out else 0
+        return [*self.ids[:n_kept], *self._shifted_out, *self.ids[n_kept:]][self.n_prompt :]
 
     @property
     def n_pending(self) -> int:
@@ -133,6 +145,24 @@ class Request:
         self._release()
         self.state = "waiting"
         self.stats.n_preemptions += 1
+
+    @property
+    def is_full(self) -> bool:
+        """It goes on only after a shift."""
+        return self.limits.shift is not None and len(self.ids) > self.limits.shift.n_ctx
+
+    def shift(self) -> None:
+        """Make room in a full context. It has no sequence: what stays is computed anew, as if it had come so."""
+        assert self.is_full and self.sequence is None
+        n_kept = self._n_kept
+        end = n_kept + (len(self.ids) - n_kept) // 2
+        self._shifted_out += self.ids[n_kept:end]
+        del self.ids[n_kept:end]
+
+    @property
+    def _n_kept(self) -> int:
+        assert self.limits.shift
+        return min(self.limits.shift.n_keep, self.limits.shift.n_ctx // 2)
 
     def leave(self) -> None:
         """Give the pages away; what was computed stays in the cache."""
@@ -162,8 +192,8 @@ class Request:
         self.text += text
         if self._stops.stopped:
             self.finish_reason = "stop"
-        elif self.stats.n_generated == self.limits.max_tokens or len(self.ids) > n_ctx:  # the last needs no place
-            text += self.end("length")
+        elif self.stats.n_generated == self.limits.max_tokens or (len(self.ids) > n_ctx and not self.is_full):
+            text += self.end("length")  # the last token needs no place
         return text
 
     def end(self, reason: FinishReason) -> str:

@@ -45,6 +45,7 @@ class Scheduler:
 
     def schedule(self) -> Batch:
         """The next step. Takes pages, and takes them away from others, but runs nothing."""
+        self._shift_full()
         batch = Batch()
         self._admit(batch)
         self._plan_answers(batch)
@@ -67,6 +68,11 @@ class Scheduler:
         """Take everybody's pages, until the next step."""
         for request in list(self.running):
             self._preempt(request)
+
+    def _shift_full(self) -> None:
+        for request in [request for request in self.running if request.is_full]:
+            self._preempt(request)
+            request.shift()
 
     # ---- who begins ----
 
@@ -132,7 +138,7 @@ class Scheduler:
 
     def _plan_prompts(self, batch: Batch) -> None:
         n_answers = len(batch.shares)
-        left = min(N_BATCH - n_answers, self._pace.n_rows if n_answers else N_BATCH)
+        left = min(N_BATCH - n_answers, self._pace.n_rows if n_answers else self._pace.n_batch)
         candidates = sorted((r for r in self.running if r.n_pending > 1), key=_order_of_submission)
         while candidates and left:
             request = self._chunks.choose(candidates)

@@ -17,7 +17,7 @@ from typing import Any
 from chenxing.kernels.layout import PAGE
 from chenxing.kvcache.files import Files
 from chenxing.kvcache.pages import EXTENT_BYTES, PagePool
-from chenxing.kvcache.radix import Node, encode
+from chenxing.kvcache.radix import FULL, ID_BYTES, Node, encode
 from chenxing.kvcache.sequence import Sequence
 from chenxing.kvcache.store import Store
 from chenxing.kvcache.tiers import Tiers
@@ -106,6 +106,22 @@ class KVCache:
     def begin_private(self, n_ctx: int) -> Sequence:
         """An empty sequence that reuses nothing, and of which nothing is kept."""
         return Sequence(self._tiers, self._sequences, n_ctx, private=True)
+
+    def forget(self, ids: Ids[int]) -> int:
+        """Take a conversation out of memory and disk, from its end back to where another one shares it or a sequence
+        uses it. -> how many of its tokens are gone"""
+        self._tiers.refresh()
+        tree, key, n_before = self._tiers.tree, encode(ids), self.match([*ids, 0])
+        path = [tree.root, *tree.match(key).nodes]
+        for depth in reversed(range(len(path))):
+            node, rest = path[depth], key[depth * FULL : (depth + 1) * FULL]
+            for end in tree.prefixes(node, rest + bytes(ID_BYTES)):  # where it was left for a while, and its own end
+                if not end.n_locks and not end.children:
+                    self._tiers.remove(end)
+            if node is tree.root or node.children or node.n_locks:
+                break
+            self._tiers.remove(node)
+        return n_before - self.match([*ids, 0])
 
     @property
     def n_pages(self) -> int:

@@ -9,6 +9,7 @@ lexeme of several characters may swallow what the next rule needs. What is done 
   character that could stand at the same place belongs to it (gbnf_runs.py).
 """
 
+import json
 from dataclasses import dataclass
 
 from chenxing.errors import GrammarError
@@ -25,7 +26,7 @@ def to_grammar(rules: Rules) -> str:
     expression = _Expression(rules).of_root() if not _is_recursive(rules, "root") else None
     if expression is not None:
         return str(LLMatcher.grammar_from_regex(expression))
-    return str(LLMatcher.grammar_from_lark(_lark(rules)))
+    return json.dumps({"grammars": [{"lark_grammar": _lark(rules)}]})
 
 
 def _is_recursive(rules: Rules, root: str) -> bool:

@@ -14,6 +14,7 @@ from chenxing.sampling.gbnf_lark import to_grammar
 from chenxing.sampling.json_schema import JsonSchema, compile_schema
 from chenxing.sampling.limits import checked_text, parser_limits
 from chenxing.sampling.masks import MaskTable
+from chenxing.sampling.preface import behind_thought
 from chenxing.tokenizer import Tokenizer
 
 _ANY_OBJECT = {"type": "object"}
@@ -41,19 +42,23 @@ class Grammars:
         grammar: str | None = None,
         regex: str | None = None,
         after: str = "",
+        opening: str = "",
     ) -> Constraint | None:
-        """The constraint of whichever is given; None if none is. Raises UsageError for more than one."""
+        """The constraint of whichever is given; None if none is. Raises UsageError for more than one.
+
+        opening  given: the grammar begins at once, unless the answer begins with this text; then it begins `after`
+        """
         given = {"response_format": response_format, "json_schema": json_schema, "grammar": grammar, "regex": regex}
         names = [name for name, value in given.items() if value is not None]
         if len(names) > 1:
             raise UsageError(f"{' and '.join(names)} exclude each other: an answer follows one grammar")
         if response_format is not None:
-            return self.response_format(response_format, after)
+            json_schema = response_schema(response_format)
         if json_schema is not None:
-            return self.json_schema(json_schema, after)
+            return self._constraint(compile_schema(json_schema), "json_schema", after, opening)
         if grammar is not None:
-            return self.gbnf(grammar, after)
-        return None if regex is None else self.regex(regex, after)
+            return self._constraint(to_grammar(parse_gbnf(grammar)), "grammar", after, opening)
+        return None if regex is None else self._constraint(_regex(regex), "regex", after, opening)
 
     def json_schema(self, schema: JsonSchema | str, after: str = "") -> Constraint:
         """A JSON text that the schema (draft 2020-12) validates. Properties come in the schema's order."""
@@ -65,41 +70,23 @@ class Grammars:
 
     def regex(self, expression: str, after: str = "") -> Constraint:
         """A text that the whole expression matches, in the syntax of Rust's regex crate, without look-around."""
-        from llguidance import LLMatcher
-
-        grammar = LLMatcher.grammar_from_regex(checked_text("regex", expression))
-        if error := LLMatcher.validate_grammar(grammar, limits=parser_limits()):
-            raise GrammarError(f"regex {expression!r}: {_reason_of_regex(error)}")
-        return self._constraint(grammar, "regex", after)
+        return self._constraint(_regex(expression), "regex", after)
 
     def gbnf(self, text: str, after: str = "") -> Constraint:
         """A text that llama.cpp's grammar generates from its rule `root`."""
         return self._constraint(to_grammar(parse_gbnf(text)), "grammar", after)
 
-    def response_format(self, value: Any, after: str = "") -> Constraint | None:
-        """What OpenAI's response_format asks for; None for {"type": "text"}.
-
-        Also llama.cpp's {"type": "json_object", "schema": {...}}.
-        """
-        kind = value.get("type") if isinstance(value, Mapping) else None
-        match kind:
-            case "text":
-                return None
-            case "json_object":
-                return self.json_schema(value.get("schema", _ANY_OBJECT), after)
-            case "json_schema":
-                inner = value.get("json_schema")
-                schema = inner.get("schema") if isinstance(inner, Mapping) else value.get("schema")
-                if schema is None:
-                    raise UsageError("response_format: expected the schema as json_schema.schema, found none")
-                return self.json_schema(schema, after)
-        raise UsageError(
-            f"response_format: expected an object whose type is text, json_object or json_schema, found {value!r:.200}"
-        )
-
-    def _constraint(self, grammar: str, name: str, after: str) -> Constraint:
+    def lark(self, text: str, after: str = "") -> Constraint:
+        """A text of llguidance's Lark grammar, which whoever calls this has made: its errors speak of places in it."""
         from llguidance import LLMatcher
 
+        return self._constraint(str(LLMatcher.grammar_from_lark(text)), "grammar", after)
+
+    def _constraint(self, grammar: str, name: str, after: str, opening: str = "") -> Constraint:
+        from llguidance import LLMatcher
+
+        if opening:
+            grammar, after = behind_thought(grammar, opening, after), ""
         table = self._mask_table()
         matcher = LLMatcher(table.ll_tokenizer, grammar, log_level=0, limits=parser_limits())
         if matcher.is_error():
@@ -113,6 +100,37 @@ class Grammars:
                 assert table.ll_tokenizer.vocab_size == self._tokenizer.n_vocab
                 self._table = table
             return self._table
+
+
+def response_schema(value: Any) -> JsonSchema | str | None:
+    """The schema that OpenAI's response_format asks for; None for {"type": "text"}. Raises UsageError.
+
+    Also of llama.cpp's {"type": "json_object", "schema": {...}}.
+    """
+    match value.get("type") if isinstance(value, Mapping) else None:
+        case "text":
+            return None
+        case "json_object":
+            schema = value.get("schema")
+            return _ANY_OBJECT if schema is None else schema
+        case "json_schema":
+            inner = value.get("json_schema")
+            schema = inner.get("schema") if isinstance(inner, Mapping) else value.get("schema")
+            if schema is None:
+                raise UsageError("response_format: expected the schema as json_schema.schema, found none")
+            return schema
+    raise UsageError(
+        f"response_format: expected an object whose type is text, json_object or json_schema, found {value!r:.200}"
+    )
+
+
+def _regex(expression: str) -> str:
+    from llguidance import LLMatcher
+
+    grammar = LLMatcher.grammar_from_regex(checked_text("regex", expression))
+    if error := LLMatcher.validate_grammar(grammar, limits=parser_limits()):
+        raise GrammarError(f"regex {expression!r}: {_reason_of_regex(error)}")
+    return str(grammar)
 
 
 def _reason_of_regex(error: str) -> str:

@@ -34,42 +34,47 @@ _SINGLE = (
 )
 
 
-def compile_schema(schema: JsonSchema | str) -> str:
-    """llguidance's grammar for a schema, as an object or as its JSON text. Raises GrammarError."""
+def compile_schema(schema: JsonSchema | str, where: str = "json_schema", *, lenient: bool = False) -> str:
+    """llguidance's grammar for a schema, as an object or as its JSON text. Raises GrammarError.
+
+    where    names the schema in errors
+    lenient  what is not supported is left out
+    """
     from llguidance import LLMatcher
 
-    value = _parsed(schema)
-    if error := _error(value):
-        pointer, reason = _origin(value, error)
-        raise GrammarError(f"json_schema: at {pointer}: {reason}")
-    return str(LLMatcher.grammar_from_json_schema(json.dumps(value), overrides=_OPTIONS))
+    value = _parsed(schema, where)
+    options: JsonCompileOptions = {**_OPTIONS, "lenient": lenient, "coerce_one_of": lenient}
+    if error := _error(value, options):
+        pointer, reason = _origin(value, error, options)
+        raise GrammarError(f"{where}: at {pointer}: {reason}")
+    return str(LLMatcher.grammar_from_json_schema(json.dumps(value), overrides=options))
 
 
-def _parsed(schema: JsonSchema | str) -> dict[str, Any]:
+def _parsed(schema: JsonSchema | str, where: str) -> dict[str, Any]:
     """The schema as an object. What was no text is read back from one, so that there is nothing but JSON in it."""
     try:
         text = schema if isinstance(schema, str) else json.dumps(schema, allow_nan=False)
-        value = json.loads(checked_text("json_schema", text))
+        value = json.loads(checked_text(where, text))
     except (TypeError, ValueError, RecursionError) as error:
-        raise GrammarError(f"json_schema: expected JSON, found none: {error}") from None
+        raise GrammarError(f"{where}: expected JSON, found none: {error}") from None
     if value is True:
         return {}
     if not isinstance(value, dict):
-        raise GrammarError(f"json_schema: expected an object, found {value!r:.200}")
+        raise GrammarError(f"{where}: expected an object, found {value!r:.200}")
     return value
 
 
-def _error(schema: dict[str, Any]) -> str:
+def _error(schema: dict[str, Any], options: "JsonCompileOptions") -> str:
     from llguidance import LLMatcher
 
     try:
-        grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_OPTIONS)
+        grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=options)
     except ValueError as error:
         return str(error)
     return str(LLMatcher.validate_grammar(grammar, limits=parser_limits()))
 
 
-def _origin(root: dict[str, Any], error: str) -> tuple[str, str]:
+def _origin(root: dict[str, Any], error: str, options: "JsonCompileOptions") -> tuple[str, str]:
     """The JSON pointer of the smallest part that is wrong by itself, and what is wrong with it.
 
     A part is tried where it stands: the whole schema becomes a definition, of which only the part is asked for. Parts
@@ -79,7 +84,7 @@ def _origin(root: dict[str, Any], error: str) -> tuple[str, str]:
     parts = sorted(islice(_parts(root, ""), _MOST_SEARCHED), key=lambda part: part[1].keys() == {"$ref"})
     base = {"$defs": {"root": _moved({key: value for key, value in root.items() if key != "$id"})}}
     for pointer, _ in parts:
-        if pointer and _reason(_error(base | {"$ref": f"#/$defs/root{pointer}"})) == reason:
+        if pointer and _reason(_error(base | {"$ref": f"#/$defs/root{pointer}"}, options)) == reason:
             return pointer, reason
     return "its root", reason
 

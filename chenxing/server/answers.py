@@ -2,13 +2,22 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import copy
 from dataclasses import dataclass, field
 
+from chenxing.chat import Prompt
 from chenxing.engine import Event, FinishReason, Request, Stats
 from chenxing.server.failures import unavailable
 from chenxing.server.token_probs import ProbRecorder, TokenProb
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A prompt. text: what the ids were made of, None where they were given, or where nobody sends an answer back."""
+
+    ids: list[int]
+    text: Prompt | None = None
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,7 @@ class Step:
 class Answer:
     """One of the n. steps' text and tokens are gathered here as they are taken from the queue."""
 
+    prompt: Encoded
     request: Request
     recorder: ProbRecorder | None
     text: str = ""
@@ -56,19 +66,23 @@ class Answer:
 
 
 class Job:
-    """The answers to one prompt, or to several of one request. `steps` is for one reader, in the loop's thread."""
+    """The answers to one prompt, or to several of one request. `steps` is for one reader, in the loop's thread.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    on_end  is awaited with an answer that has come to its end, before anybody is told
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_end: Callable[[Answer], Awaitable[None]]) -> None:
         self.answers: list[Answer] = []
+        self._on_end = on_end
         self._loop = loop
         self._queue: asyncio.Queue[Step] = asyncio.Queue()
         self._since = time.perf_counter()
 
-    def add(self, request: Request, recorder: ProbRecorder | None) -> Answer:
+    def add(self, prompt: Encoded, request: Request, recorder: ProbRecorder | None) -> Answer:
         """One more; its events come here."""
         index = len(self.answers)
         request.on_event = lambda event: self._tell(index, recorder, event)
-        answer = Answer(request, recorder)
+        answer = Answer(prompt, request, recorder)
         self.answers.append(answer)
         return answer
 
@@ -90,6 +104,8 @@ class Job:
                 raise step.error
             if step.finish_reason == "cancelled":  # not by the reader, who would have left
                 raise unavailable("The server is shutting down")
+            if step.finish_reason:
+                await self._on_end(self.answers[step.index])
             yield step
 
     async def drain(self) -> None:

@@ -67,8 +67,9 @@ def _around(settings: ServeSettings) -> Middleware:
         headers: dict[str, str] = {REQUEST_ID: request_id}
         request[HEADERS] = headers
         response = await _checked(request, handler, settings, headers)
-        ms = 1000 * (time.perf_counter() - started)
-        _log.info("%s %s %d %.0f ms %s", request.method, request.path, response.status, ms, request_id)
+        ms = round(1000 * (time.perf_counter() - started))
+        known = {"method": request.method, "path": request.path, "status": response.status, "ms": ms, "id": request_id}
+        _log.info("%s %s %d %d ms %s", *known.values(), extra={"request": known})
         return response
 
     return around
@@ -87,13 +88,21 @@ async def _checked(
             response = web.Response()
         else:
             security.check_key(request, settings)
-            response = await handler(request)
+            response = await _handled(request, handler)
     except Exception as error:
         failure = _failure(request, error)
         response = json_response(failure.body(), failure.status)
     if not response.prepared:
         response.headers.update(headers)
     return response
+
+
+async def _handled(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Whatever a client posts wakes the model; what it gets does not."""
+    if request.method != "POST":
+        return await handler(request)
+    async with request.app[SERVICE].awake():
+        return await handler(request)
 
 
 def _failure(request: web.Request, error: Exception) -> ApiError:

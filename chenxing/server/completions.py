@@ -7,10 +7,11 @@ from aiohttp import web
 
 from chenxing.server.answers import Job, Step
 from chenxing.server.chunks import Identity, ProgressReports
+from chenxing.server.constraints import constraint_of, is_free
 from chenxing.server.decoding import read_body
 from chenxing.server.keys import SERVICE
 from chenxing.server.native_form import native_form
-from chenxing.server.prompts import raw_ids
+from chenxing.server.prompts import raw_prompt
 from chenxing.server.protocol.completion import CompletionRequest, prompts_of
 from chenxing.server.protocol.sampling import sampling_params
 from chenxing.server.service import Service, Wish
@@ -28,8 +29,10 @@ async def completions(request: web.Request) -> web.StreamResponse:
     fields.check()
     params = sampling_params(fields, service.defaults, lambda text: llm.tokenize(text, add_special=False))
     parts = prompts_of(fields.prompt)
-    prompts = await service.in_text_thread(lambda: [raw_ids(llm, part) for part in parts])
-    wish = wish_of(service, fields, params, fields.n_alternatives)
+    prompts = await service.in_text_thread(lambda: [raw_prompt(llm, part) for part in parts])
+    form = fields.form
+    constraint = None if is_free(form) else await service.in_grammar_thread(lambda: constraint_of(llm, form))
+    wish = wish_of(service, fields, params, fields.n_alternatives, constraint)
     job = service.submit(prompts, wish)
     writer = CompletionWriter(service, job, fields, wish)
     return await respond(request, service, job, writer, stream=bool(fields.stream))

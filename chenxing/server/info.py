@@ -14,28 +14,28 @@ from chenxing.server.stream import json_response
 
 async def health(request: web.Request) -> web.Response:
     """200 when requests are served, 503 before."""
-    assert request.app[SERVICE].model
+    assert request.app[SERVICE].facts
     return json_response({"status": "ok"})
 
 
 async def props(request: web.Request) -> web.Response:
     """The model and the defaults."""
     service = request.app[SERVICE]
-    llm = service.model
+    facts = service.facts
     body = {
         "default_generation_settings": {"params": settings_form(service, service.defaults), "n_ctx": service.n_ctx},
         "total_slots": service.settings.n_slots,
         "model_alias": service.name,
-        "model_path": str(llm.path),
+        "model_path": facts.path,
         "modalities": {"vision": False, "audio": False, "video": False},
         "endpoint_slots": service.settings.has_slots,
         "endpoint_props": False,
         "endpoint_metrics": service.settings.has_metrics,
-        "chat_template": llm.template.source if llm.template else "",
-        "bos_token": _special(service, llm.tokenizer.bos_id),
-        "eos_token": _special(service, llm.tokenizer.eos_id),
+        "chat_template": facts.template,
+        "bos_token": facts.bos,
+        "eos_token": facts.eos,
         "build_info": FINGERPRINT,
-        "is_sleeping": False,
+        "is_sleeping": service.is_sleeping,
     }
     return json_response(body)
 
@@ -58,7 +58,7 @@ async def model(request: web.Request) -> web.Response:
 async def slots(request: web.Request) -> web.Response:
     """Who is being answered."""
     service = request.app[SERVICE]
-    assert service.model
+    assert service.facts
     if not service.settings.has_slots:
         raise disabled("This server does not support slots endpoint. Start it with `--slots`")
     body: list[dict[str, Any]] = []
@@ -72,15 +72,9 @@ async def slots(request: web.Request) -> web.Response:
     return json_response(body)
 
 
-def _special(service: Service, token: int | None) -> str:
-    if token is None:
-        return ""
-    return service.model.tokenizer.token_bytes(token).decode(errors="replace")
-
-
 def _model(service: Service) -> dict[str, Any]:
     """With llama-server's `meta`."""
-    llm, settings = service.model, service.settings
+    facts, settings = service.facts, service.settings
     return {
         "id": service.name,
         "aliases": sorted(settings.aliases) or [service.name],
@@ -90,10 +84,10 @@ def _model(service: Service) -> dict[str, Any]:
         "owned_by": "chenxing",
         "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]},
         "meta": {
-            "n_vocab": llm.n_vocab,
+            "n_vocab": facts.n_vocab,
             "n_ctx": service.n_ctx,
-            "n_ctx_train": llm.n_ctx_train,
-            "n_embd": llm.engine.hp.n_embd,
-            "size": llm.weights_bytes,
+            "n_ctx_train": facts.n_ctx_train,
+            "n_embd": facts.n_embd,
+            "size": facts.size,
         },
     }

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import signal
 import socket
 import sys
@@ -16,6 +15,7 @@ from aiohttp import web
 from chenxing.errors import UsageError
 from chenxing.llm import LLM
 from chenxing.server.app import make_app
+from chenxing.server.logs import start_logging
 from chenxing.server.service import Service
 from chenxing.server.settings import ServeSettings
 
@@ -24,8 +24,7 @@ _BACKLOG = 512
 
 def serve(settings: ServeSettings) -> int:
     """Until SIGTERM or SIGINT. -> the exit code. Raises what loading the model raises, UsageError for the address."""
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("chenxing.server").setLevel(logging.INFO if settings.has_prompts else logging.WARNING)
+    start_logging(settings.log_format, requests=settings.has_prompts or settings.log_format == "json")
     return asyncio.run(_serve(settings))
 
 

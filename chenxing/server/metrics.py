@@ -17,7 +17,7 @@ _MAX = b"n_tokens_max"  # llama-server calls this maximum a counter, but does no
 async def metrics(request: web.Request) -> web.Response:
     """Totals since the start; rates since the last time that somebody asked."""
     service = request.app[SERVICE]
-    assert service.model
+    assert service.facts
     if not service.settings.has_metrics:
         raise disabled("This server does not support metrics endpoint. Start it with `--metrics`")
     stats = await service.stats()

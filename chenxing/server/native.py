@@ -5,12 +5,13 @@ from typing import Any
 
 from aiohttp import web
 
-from chenxing.server.answers import Job, Step
+from chenxing.server.answers import Encoded, Job, Step
 from chenxing.server.chunks import ProgressReports
+from chenxing.server.constraints import constraint_of, is_free
 from chenxing.server.decoding import read_body
 from chenxing.server.keys import SERVICE
 from chenxing.server.native_form import native_form
-from chenxing.server.prompts import infill_ids, raw_ids
+from chenxing.server.prompts import infill_prompt, raw_prompt
 from chenxing.server.protocol.completion import InfillRequest, NativeRequest, prompts_of
 from chenxing.server.protocol.sampling import sampling_params
 from chenxing.server.service import Service, Wish
@@ -27,7 +28,7 @@ async def completion(request: web.Request) -> web.StreamResponse:
     fields = await read_body(request, NativeRequest)
     fields.check()
     parts = prompts_of(fields.prompt)
-    prompts = await service.in_text_thread(lambda: [raw_ids(llm, part) for part in parts])
+    prompts = await service.in_text_thread(lambda: [raw_prompt(llm, part) for part in parts])
     return await _answer(request, service, fields, prompts)
 
 
@@ -37,16 +38,18 @@ async def infill(request: web.Request) -> web.StreamResponse:
     llm = service.model
     fields = await read_body(request, InfillRequest)
     fields.check()
-    ids = await service.in_text_thread(lambda: infill_ids(llm, fields, service.n_ctx))
-    return await _answer(request, service, fields, [ids])
+    prompt = await service.in_text_thread(lambda: infill_prompt(llm, fields, service.n_ctx))
+    return await _answer(request, service, fields, [prompt])
 
 
 async def _answer(
-    request: web.Request, service: Service, fields: NativeRequest | InfillRequest, prompts: Sequence[list[int]]
+    request: web.Request, service: Service, fields: NativeRequest | InfillRequest, prompts: Sequence[Encoded]
 ) -> web.StreamResponse:
     llm = service.model
     params = sampling_params(fields, service.defaults, lambda text: llm.tokenize(text, add_special=False))
-    wish = wish_of(service, fields, params, fields.n_alternatives)
+    form = fields.form
+    constraint = None if is_free(form) else await service.in_grammar_thread(lambda: constraint_of(llm, form))
+    wish = wish_of(service, fields, params, fields.n_alternatives, constraint)
     job = service.submit(prompts, wish)
     writer = NativeWriter(service, job, fields, wish)
     return await respond(request, service, job, writer, stream=bool(fields.stream))

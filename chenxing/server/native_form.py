@@ -35,7 +35,7 @@ def settings_form(
         "stop": list(wish.stop) if wish else [],
         "max_tokens": n_predict,
         "n_predict": n_predict,
-        "n_keep": 0,
+        "n_keep": wish.n_keep if wish else service.settings.n_keep,
         "n_discard": 0,
         "stream": stream,
         "logit_bias": [{"token": token, "bias": bias} for token, bias in biases.items()],
@@ -49,11 +49,11 @@ def settings_form(
 
 def native_form(service: Service, answer: Answer, index: int, wish: Wish, *, stream: bool) -> dict[str, Any]:
     """The whole answer; of a stream, its last chunk, whose content has been sent."""
-    last, stats, request = answer.last, answer.stats, answer.request
+    last, stats = answer.last, answer.stats
     assert last
     kind, word = stop_of(service, answer, wish)
     tokenizer = service.model.tokenizer
-    n_used = len(request.ids)
+    n_used = stats.n_prompt + stats.n_generated
     form = {
         "index": index,
         "content": "" if stream else answer.text,
@@ -64,12 +64,12 @@ def native_form(service: Service, answer: Answer, index: int, wish: Wish, *, str
         "tokens_predicted": stats.n_generated,
         "tokens_evaluated": stats.n_prompt,
         "generation_settings": settings_form(service, wish.params, wish, stream=stream),
-        "prompt": tokenizer.join(request.ids[: request.n_prompt], special=True).decode(errors="replace"),
+        "prompt": tokenizer.join(answer.prompt.ids, special=True).decode(errors="replace"),
         "has_new_line": "\n" in answer.text,
-        "truncated": last.finish_reason == "length" and n_used >= service.n_ctx,
+        "truncated": n_used > service.n_ctx or (last.finish_reason == "length" and n_used == service.n_ctx),
         "stop_type": kind,
         "stopping_word": word,
-        "tokens_cached": n_used - (stats.n_generated > 0),
+        "tokens_cached": len(answer.request.ids) - (stats.n_generated > 0),
         "timings": timings(stats),
     }
     if wish.n_alternatives is not None and not stream:

@@ -1,39 +1,47 @@
 """Prompts of requests as token ids. Everything here may take long: it is for the service's text threads."""
 
+from dataclasses import replace
 from typing import Any
 
-from chenxing.chat.template import Prompt
+from chenxing.chat import Prompt
+from chenxing.chat.tool_order import in_order
+from chenxing.chat.tools import Reasoning, ToolPrompt, tool_request
+from chenxing.chat.tools.reasoning import CLOSE_TAG
 from chenxing.llm import LLM
+from chenxing.server.answers import Encoded
 from chenxing.server.failures import disabled, invalid
 from chenxing.server.protocol.chat import ChatRequest
 from chenxing.server.protocol.completion import InfillRequest
+from chenxing.server.service import Service
 
-THINK = "<think>"
+_TAKEN = {"messages", "self", "request", "tools", "add_generation_prompt", "continue_final_message"}
 
 
-def chat_text(llm: LLM, fields: ChatRequest, defaults: dict[str, Any], tools: list[dict[str, Any]] | None) -> Prompt:
+def chat_prompt(service: Service, fields: ChatRequest) -> ToolPrompt:
     """The messages as the template writes them. An assistant's message at the end is continued, as llama-server does.
 
-    defaults: the server's values for templates. Raises UsageError, TemplateError, ApiError.
+    Raises UsageError, TemplateError, ApiError.
     """
-    if llm.template is None:
-        raise invalid("messages: this model has no chat template: start the server with --chat-template, or complete")
     if not fields.messages:
         raise invalid("messages: expected a list of at least one message, found an empty one")
     if fields.add_generation_prompt and fields.continue_final_message:
         raise invalid("continue_final_message: expected without add_generation_prompt, found both")
-    values = defaults | (fields.chat_template_kwargs or {})
-    for name in {"messages", "self", "tools", "add_generation_prompt", "continue_final_message"} & values.keys():
+    values = service.settings.template_kwargs | (fields.chat_template_kwargs or {})
+    for name in _TAKEN & values.keys():
         raise invalid(f"chat_template_kwargs.{name}: expected other names: this one is the request's own")
-    prompt = llm.template.render(
+    tools = in_order(fields.tools) if fields.tools else None
+    prompt = service.tools.render(
         fields.messages,
-        tools=tools,
+        tool_request(tools, fields.tool_choice, fields.parallel_tool_calls),
         add_generation_prompt=fields.add_generation_prompt is not False,
         continue_final_message=_continues(fields),
         **values,
     )
-    if values.get("enable_thinking") is False and prompt.text.rstrip().endswith(THINK):
-        return Prompt(prompt.text + "</think>", prompt.guard, prompt.has_bos)  # a template that always opens it
+    if _continues(fields):
+        return replace(prompt, reasoning=_reasoning_at_end(fields.messages[-1]))
+    if values.get("enable_thinking") is False and prompt.reasoning is Reasoning.OPEN:  # by a template that always does
+        closed = replace(prompt.prompt, text=prompt.prompt.text + CLOSE_TAG)
+        return replace(prompt, prompt=closed, reasoning=Reasoning.NONE)
     return prompt
 
 
@@ -48,23 +56,30 @@ def _continues(fields: ChatRequest) -> bool:
     return True
 
 
-def chat_ids(llm: LLM, prompt: Prompt) -> list[int]:
-    """Token ids of a rendered prompt."""
-    return llm.tokenizer.encode(prompt.text, add_special=not prompt.has_bos, parse_special=True, guard=prompt.guard)
+def _reasoning_at_end(message: dict[str, Any]) -> Reasoning:
+    """Of an answer that goes on with this message: in its thought, if there is nothing else yet."""
+    return Reasoning.OPEN if message.get("reasoning_content") and not message.get("content") else Reasoning.NONE
 
 
-def raw_ids(llm: LLM, parts: list[int | str]) -> list[int]:
+def encoded(llm: LLM, prompt: Prompt) -> Encoded:
+    """A rendered prompt with its tokens."""
+    return Encoded(llm.encode(prompt), prompt)
+
+
+def raw_prompt(llm: LLM, parts: list[int | str]) -> Encoded:
     """Texts and ids in a row; BOS stands before a text that comes first."""
+    if len(parts) == 1 and isinstance(parts[0], str):
+        return encoded(llm, Prompt(parts[0], None))
     ids: list[int] = []
     for i, part in enumerate(parts):
         if isinstance(part, str):
             ids += llm.tokenizer.encode(part, add_special=i == 0, parse_special=True)
         else:
             ids.append(part)
-    return ids
+    return Encoded(ids)
 
 
-def infill_ids(llm: LLM, fields: InfillRequest, n_ctx: int) -> list[int]:
+def infill_prompt(llm: LLM, fields: InfillRequest, n_ctx: int) -> Encoded:
     """What stands around a gap, in the order that fill-in-the-middle models are trained on.
 
     The prefix keeps its end and the suffix its beginning where both do not fit; files of input_extra fill what is left.
@@ -91,7 +106,7 @@ def infill_ids(llm: LLM, fields: InfillRequest, n_ctx: int) -> list[int]:
     bos = [t.bos_id] if t.add_bos and t.bos_id is not None else []
     left = max(0, room - len(prefix) - len(suffix) - len(bos))
     extra = extra[len(extra) - min(len(extra), left) :]
-    return [*extra, *bos, *prefix, *suffix, mid]
+    return Encoded([*extra, *bos, *prefix, *suffix, mid])
 
 
 def _extra_ids(llm: LLM, fields: InfillRequest) -> list[int]:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chenxing.server.logs import LogFormat
+
 BODY_BYTES = 32 * 1024 * 1024  # of one request at most: a context of millions of tokens fits
 SHUTDOWN_SECONDS = 3.0  # that running answers get to end after SIGTERM; the process is gone within 5
 
@@ -19,9 +21,13 @@ class ServeSettings:
     aliases, tags      names of the model to clients, labels
     n_slots            answers that run at once
     n_ctx_slot         tokens that one answer's context may have; None: the whole context
+    context_shift      an answer whose context is full goes on with a part of it, instead of ending there
+    n_keep             tokens at the beginning that stay then; -1: the whole prompt
     n_predict          tokens of an answer where a request does not say; None: until it ends
     sampling           fields of SamplingParams that replace the model's defaults
     template_kwargs    values for every chat template
+    log_format         how lines on stderr are written; json has one for each request
+    sleep_idle_seconds after so long without a request the model is let go of, until the next one; None: never
     slot_save_path     folder for /slots/N?action=save; None: no such action
     has_slots, has_metrics, has_prompts
                        GET /slots and GET /metrics answer; answers carry their prompts in `__verbose`
@@ -38,9 +44,13 @@ class ServeSettings:
     tags: tuple[str, ...] = ()
     n_slots: int = 8
     n_ctx_slot: int | None = None
+    context_shift: bool = False
+    n_keep: int = 0
     n_predict: int | None = None
     sampling: dict[str, Any] = field(default_factory=dict)
     template_kwargs: dict[str, Any] = field(default_factory=dict)
+    log_format: LogFormat = "text"
+    sleep_idle_seconds: float | None = None
     slot_save_path: Path | None = None
     has_slots: bool = True
     has_metrics: bool = False

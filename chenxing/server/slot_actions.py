@@ -1,8 +1,8 @@
 """POST /slots/N?action=save|restore|erase.
 
 The KV cache keeps every conversation by itself, so a saved slot is its list of tokens: restoring it has the cache look
-for them, and computes what it has no longer. Erasing forgets which conversation was the slot's; other requests may
-still share what the cache holds of it.
+for them, and computes what it has no longer. Erasing takes the slot's conversation out of the cache, in memory and on
+disk, but for what other conversations begin with too.
 """
 
 import re
@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
+from chenxing.server.answers import Encoded
 from chenxing.server.decoding import read_body
 from chenxing.server.failures import disabled, invalid
 from chenxing.server.keys import SERVICE
@@ -40,7 +41,8 @@ async def slot_action(request: web.Request) -> web.Response:
     slot = _slot(service, request.match_info["number"])
     action = request.query.get("action")
     if action == "erase":
-        n_erased, slot.ids = len(slot.ids), []
+        ids, slot.ids = slot.ids, []
+        n_erased = await service.forget(ids)
         return json_response({"id_slot": slot.number, "n_erased": n_erased})
     if action not in ("save", "restore"):
         raise invalid(f"action: expected save, restore or erase, found {action!r}")
@@ -81,7 +83,7 @@ async def _restore(service: Service, slot: Slot, path: Path, name: str) -> dict[
     if saved.model != service.model.path.name:
         raise invalid(f"filename: {name} was saved with {saved.model}, this is {service.model.path.name}")
     if saved.tokens:
-        job = service.submit([saved.tokens], Wish(service.defaults, max_tokens=1))
+        job = service.submit([Encoded(saved.tokens)], Wish(service.defaults, max_tokens=1))
         try:
             await job.drain()
         finally:

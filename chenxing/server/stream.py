@@ -4,6 +4,7 @@ Source: WHATWG HTML, "Server-sent events"; OpenAI's streaming format.
 """
 
 import logging
+import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -53,14 +54,15 @@ async def _streamed(request: web.Request, job: Job, writer: Writer) -> web.Strea
     response.headers["X-Accel-Buffering"] = "no"
     response.headers.update(request[HEADERS])
     await response.prepare(request)
+    written = time.monotonic()
     try:
         async for step in job.steps(KEEP_ALIVE_SECONDS):
-            if step is None:
-                await response.write(b": keep-alive\n\n")
-                continue
-            data = b"".join(_event(chunk) for chunk in writer.chunks(step))
+            data = b"".join(_event(chunk) for chunk in writer.chunks(step)) if step else b""
+            if not data and time.monotonic() - written >= KEEP_ALIVE_SECONDS:
+                data = b": keep-alive\n\n"
             if data:
                 await response.write(data)
+                written = time.monotonic()
         end = b"".join(_event(chunk) for chunk in writer.tail())
         await response.write(end + (b"data: [DONE]\n\n" if writer.says_done else b""))
     except (ConnectionError, OSError):

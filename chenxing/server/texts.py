@@ -7,7 +7,7 @@ from aiohttp import web
 from chenxing.server.decoding import read_body
 from chenxing.server.failures import invalid
 from chenxing.server.keys import SERVICE
-from chenxing.server.prompts import chat_text
+from chenxing.server.prompts import chat_prompt
 from chenxing.server.protocol.chat import ChatRequest
 from chenxing.server.protocol.small import DetokenizeRequest, TokenizeRequest
 from chenxing.server.stream import json_response
@@ -42,11 +42,10 @@ async def detokenize(request: web.Request) -> web.Response:
 async def apply_template(request: web.Request) -> web.Response:
     """Messages to the text of a prompt."""
     service = request.app[SERVICE]
-    llm = service.model
+    assert service.model
     fields = await read_body(request, ChatRequest)
-    kwargs = service.settings.template_kwargs
-    prompt = await service.in_text_thread(lambda: chat_text(llm, fields, kwargs, fields.offered_tools))
-    return json_response({"prompt": prompt.plain})
+    rendered = await service.in_text_thread(lambda: chat_prompt(service, fields))
+    return json_response({"prompt": rendered.prompt.plain})
 
 
 def _piece(tokenizer: Tokenizer, token: int) -> Any:

@@ -28,7 +28,7 @@ examples:
   chenxing serve model.gguf --port 8081 -c 16384
   chenxing serve smollm2 --host 0.0.0.0 --api-key-file key.txt
 """
-_N_SLOTS = 8
+_N_SLOTS, _N_BATCH = 8, 256
 _LOOPBACK = ("localhost", "127.", "::1")
 
 
@@ -71,10 +71,14 @@ def _add_server_flags(group: argparse._ArgumentGroup) -> None:
     add("--cors-origins", metavar="ORIGINS", help=help_origins)
     add("-a", "--alias", default="", metavar="NAMES", help="what clients call the model")
     add("--tags", default="", metavar="TAGS", help="labels of the model")
+    help_sleep = "let go of the model after so many seconds without a request, until the next one; -1: never (-1)"
+    add("--sleep-idle-seconds", type=at_least(-1), default=-1, metavar="N", help=help_sleep)
     add("--slots", action="store_true", default=True, help="show at /slots who is being answered (on)")
     add("--no-slots", dest="slots", action="store_false", help="do not")
     add("--metrics", action="store_true", help="figures for Prometheus at /metrics")
     add("--slot-save-path", metavar="FOLDER", help="where /slots/N?action=save may write")
+    help_log = "text, or json: an object a line, and a line for each request (text)"
+    add("--log-format", choices=("text", "json"), default="text", help=help_log)
     add("-v", "--verbose", action="store_true", help="log requests; show prompts in answers, as `__verbose`")
 
 
@@ -85,6 +89,13 @@ def _add_answer_flags(group: argparse._ArgumentGroup) -> None:
     help_unified = "one answer may use the whole context; by default so unless --parallel is given"
     add("-kvu", "--kv-unified", action="store_true", default=None, help=help_unified)
     add("--no-kv-unified", dest="kv_unified", action="store_false", help="each answer may use its share of it")
+    help_shift = "an answer whose context is full goes on with a part of it (off)"
+    add("--context-shift", action="store_true", help=help_shift)
+    add("--no-context-shift", dest="context_shift", action="store_false", help="it ends there")
+    help_keep = "tokens at the beginning that stay in a shift; -1: the whole prompt (0)"
+    add("--keep", dest="n_keep", type=at_least(-1), default=0, metavar="N", help=help_keep)
+    help_batch = "tokens of prompts that one step takes at most (256, which is also the most)"
+    add("-b", "--batch-size", dest="n_batch", type=at_least(1), default=_N_BATCH, metavar="N", help=help_batch)
     help_length = "tokens of an answer, where a request does not say; -1: until the model ends it (-1)"
     add(
         "-n", "--predict", "--n-predict", dest="n_predict", type=at_least(-1), default=-1, metavar="N", help=help_length
@@ -100,7 +111,6 @@ def _add_ignored_flags(group: argparse._ArgumentGroup) -> None:
     ):
         group.add_argument(*names, action="store_true", help=what)
     for names, what in (
-        (("-b", "--batch-size"), "found by measuring"),
         (("-ub", "--ubatch-size"), "found by measuring"),
         (("-fa", "--flash-attn"), "it always is"),
     ):
@@ -134,9 +144,13 @@ def serve_options(args: argparse.Namespace) -> dict[str, Any]:
         "tags": _list(args.tags),
         "n_slots": n_slots,
         "n_ctx_slot": _n_ctx_slot(args, n_slots),
+        "context_shift": args.context_shift,
+        "n_keep": args.n_keep,
         "n_predict": None if args.n_predict < 0 else args.n_predict,
         "sampling": given_sampling(args),
         "template_kwargs": _template_values(args),
+        "log_format": args.log_format,
+        "sleep_idle_seconds": args.sleep_idle_seconds if args.sleep_idle_seconds > 0 else None,
         "slot_save_path": _folder(args.slot_save_path),
         "has_slots": args.slots,
         "has_metrics": args.metrics,
@@ -153,7 +167,11 @@ def _model(args: argparse.Namespace) -> str:
 
 def _model_options(args: argparse.Namespace) -> dict[str, Any]:
     options = model_options(args) | cache_options(args)
-    return options | {"n_ctx": options["n_ctx"] or None, "chat_template": template_override(args)}
+    return options | {
+        "n_ctx": options["n_ctx"] or None,
+        "chat_template": template_override(args),
+        "n_batch": args.n_batch,
+    }
 
 
 def _n_ctx_slot(args: argparse.Namespace, n_slots: int) -> int | None:

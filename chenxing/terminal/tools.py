@@ -6,7 +6,7 @@ All but perplexity read the metadata of a GGUF file alone: no weights are loaded
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chenxing.errors import ChenxingError, TemplateError, UsageError
 from chenxing.terminal.args import (
@@ -22,9 +22,6 @@ from chenxing.terminal.load import load_model, open_vocabulary
 from chenxing.terminal.original import original_text
 from chenxing.terminal.saved import parse_conversation
 from chenxing.terminal.token_lists import read_id_lists, read_json_lines
-
-if TYPE_CHECKING:
-    from chenxing.tokenizer import Tokenizer
 
 
 def add_parsers(subparsers: Any) -> None:
@@ -86,13 +83,7 @@ def _template(args: argparse.Namespace) -> int:
 
     override, kwargs = template_override(args), template_kwargs(args)
     model, tokenizer = open_vocabulary(args.model)
-    template = load_template(
-        model.metadata,
-        bos=_text(tokenizer, tokenizer.bos_id),
-        eos=_text(tokenizer, tokenizer.eos_id),
-        special_texts=tokenizer.special_texts,
-        override=override,
-    )
+    template = load_template(model.metadata, tokenizer, override=override)
     if template is None:
         raise TemplateError(f"{args.model} has no chat template (a base model): --chat-template chatml names one")
     body = parse_conversation(standard_input().read(), "standard input")
@@ -105,10 +96,6 @@ def _template(args: argparse.Namespace) -> int:
         raise ChenxingError(f"standard input: {error}") from error
     sys.stdout.write(prompt.plain)
     return 0
-
-
-def _text(tokenizer: "Tokenizer", token_id: int | None) -> str:
-    return "" if token_id is None else tokenizer.token_bytes(token_id).decode("utf-8", "replace")
 
 
 def _perplexity(args: argparse.Namespace) -> int:

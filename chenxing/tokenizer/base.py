@@ -182,10 +182,6 @@ class Tokenizer:
         """The token's type in the file."""
         return TokenType(int(self._vocabulary.types[self._vocabulary.checked(token_id)]))
 
-    def is_control(self, token_id: int) -> bool:
-        """Whether the token shapes the conversation and is no text."""
-        return bool(self._vocabulary.attrs[self._vocabulary.checked(token_id)] & Attr.CONTROL)
-
     def is_special(self, token_id: int) -> bool:
         """Whether its text is matched as a whole, before plain text is split: a control or user-defined token."""
         return token_id in self._special.ids

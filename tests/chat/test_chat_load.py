@@ -1,5 +1,8 @@
 """Which template a model gets."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -18,8 +21,20 @@ def home(monkeypatch, tmp_path):
     monkeypatch.setattr(load, "settings", lambda: read_settings({"CHENXING_HOME": str(tmp_path)}))
 
 
+@dataclass
+class Vocabulary:
+    """What is asked of a tokenizer."""
+
+    special_texts: Sequence[str] = ()
+    bos_id: int | None = 0
+    eos_id: int | None = 1
+
+    def token_bytes(self, token_id):
+        return (b"<s>", b"</s>")[token_id]
+
+
 def load(metadata, special_texts=(), **more):
-    return load_template(metadata, bos="<s>", eos="</s>", special_texts=special_texts, **more)
+    return load_template(metadata, Vocabulary(special_texts), **more)
 
 
 def test_the_files_own():

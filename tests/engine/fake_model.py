@@ -117,13 +117,14 @@ class Bench:
     n_ctx: int = 256
     n_slots: int = 8
     n_pages: int = 64
+    n_batch: int = N_BATCH
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.model = FakeModel()
         ram_bytes = self.n_pages * PAGE_BYTES
         self.cache = KVCache(PAGE_BYTES, ram_bytes=ram_bytes, folder=None, fingerprint={}, disk_bytes=0)
-        self.loop = Loop(self.model, self.cache, self.n_ctx, self.n_slots)
+        self.loop = Loop(self.model, self.cache, self.n_ctx, self.n_slots, self.n_batch)
 
     def submit(self, *requests: Request) -> Request:
         for r in requests:

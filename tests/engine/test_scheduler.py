@@ -2,9 +2,21 @@
 
 import random
 
-from engine.fake_model import Bench, expect_alone, pages, prompt, request, upto
+import pytest
+from engine.fake_model import (
+    LETTERS,
+    Bench,
+    FakeSampler,
+    expect_alone,
+    logits_of,
+    next_state,
+    pages,
+    prompt,
+    request,
+    upto,
+)
 
-from chenxing.engine import Limits
+from chenxing.engine import Limits, Shift
 from chenxing.engine.scheduler import _n_common
 from chenxing.errors import OutOfMemoryError
 from chenxing.kernels.layout import PAGE
@@ -172,3 +184,41 @@ def test_nobody_begins_who_would_be_preempted_at_once() -> None:
     assert a.state == "running" and len(pages(a)) == 4 and b.state == "waiting"  # 4 pages, and none to spare
     bench.finish()
     assert b.stats.n_preemptions == 0
+
+
+def shifting(ids: list[int], n_tokens: int, shift: Shift, seed: int) -> tuple[str, int]:
+    """Text, and number of shifts, of an answer whose context is computed anew for every token."""
+    ids, text, sampler, n_shifts = list(ids), "", FakeSampler(seed), 0
+    while len(text) < n_tokens:
+        if len(ids) > shift.n_ctx:
+            n_kept = min(shift.n_keep, shift.n_ctx // 2)
+            del ids[n_kept : n_kept + (len(ids) - n_kept) // 2]
+            n_shifts += 1
+        state = 0
+        for position, token in enumerate(ids):
+            state = next_state(state, token, position)
+        ids.append(sampler.sample(logits_of(state)))
+        sampler.accept(ids[-1])
+        text += LETTERS[ids[-1]]
+    return text, n_shifts
+
+
+@pytest.mark.parametrize("n_keep", [0, 1, 50, 1000])
+def test_an_answer_longer_than_its_context_goes_on_with_a_part_of_it(n_keep: int) -> None:
+    bench, shift = Bench(n_ctx=128, n_slots=2), Shift(100, n_keep)
+    mine = [request(prompt(40, i), seed=i, limits=Limits(300, shift=shift)) for i in range(1, 4)]
+    bench.submit(*mine)
+    bench.finish()
+    for i, r in enumerate(mine, 1):
+        text, n_shifts = shifting(prompt(40, i), 300, shift, i)
+        assert n_shifts >= 4 and r.text == text and r.finish_reason == "length"
+        assert "".join(LETTERS[token] for token in r.token_ids) == text and len(r.ids) <= 101
+
+
+def test_a_smaller_batch() -> None:
+    bench = Bench(n_batch=16)
+    r = request(prompt(75), limits=upto(5))
+    bench.submit(r)
+    bench.finish()
+    assert bench.model.steps[:5] == [[16], [16], [16], [16], [11]]
+    expect_alone(r, bench.n_ctx)

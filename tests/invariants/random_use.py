@@ -35,6 +35,14 @@ class Known:
         for i in ids:
             here = here.setdefault(i, {})
 
+    def cut(self, ids: list[int], n: int) -> None:
+        """Of these, no more than n are known any longer."""
+        here = self.root
+        for i in ids[:n]:
+            here = here[i]
+        if n < len(ids):
+            here.pop(ids[n], None)
+
     def longest(self, ids: list[int]) -> int:
         here, n = self.root, 0
         for i in ids:
@@ -71,6 +79,7 @@ class RandomUse:
     def step(self) -> None:
         actions = [self.begin] * 6 + [self.extend] * 8 + [self.truncate] * 3 + [self.fork] * 2 + [self.release] * 5
         actions += [self.reserve, self.reserve, self.flush, self.trim]
+        actions += [self.forget]
         if self.rng.random() < 0.01:
             actions = [self.reopen]
         actions[self.rng.integers(len(actions))]()
@@ -153,6 +162,17 @@ class RandomUse:
             sequence.release(keep)
             if keep:
                 self.known.add(ids)
+
+    def forget(self) -> None:
+        if not self.texts:
+            return
+        cache = self.caches[self.rng.integers(len(self.caches))]
+        ids = self.texts[self.rng.integers(len(self.texts))]
+        n_known = cache.match([*ids, 9])
+        n_gone = cache.forget(ids)
+        if self.setting.exact:
+            assert cache.match([*ids, 9]) == n_known - n_gone
+            self.known.cut(ids, n_known - n_gone)
 
     def flush(self) -> None:
         self.caches[self.rng.integers(len(self.caches))].flush()

@@ -170,3 +170,64 @@ def test_misuse_fails():
     other.release()
     with pytest.raises(AssertionError, match="released twice"):
         other.release()
+
+
+def say(kv: KVCache, text: list[int]) -> None:
+    sequence = kv.begin(text, N_CTX)
+    assert compute(sequence, text[sequence.n_cached :])
+    sequence.release()
+
+
+@pytest.mark.parametrize("n", [20, PAGE, 70, 3 * PAGE])
+def test_a_forgotten_conversation_is_gone_but_for_what_others_share(n):
+    kv, text = cache(), ids(n)
+    say(kv, text[: n // 2])
+    say(kv, text)
+    assert kv.forget(text) == n and kv.match([*text, 0]) == 0 and kv.forget(text) == 0
+    kv.check_integrity()
+    assert kv.stats().n_pages_ram == 0
+    system = ids(2 * PAGE, seed=1)
+    say(kv, [*system, *text])
+    say(kv, [*system, 1001, 1002])
+    assert kv.forget([*system, *text]) == n
+    assert kv.match([*system, 1001, 1002, 0]) == 2 * PAGE + 2
+    kv.check_integrity()
+
+
+def test_what_a_sequence_uses_or_goes_on_from_is_not_forgotten():
+    kv, text = cache(), ids(70)
+    say(kv, text)
+    running = kv.begin([*text, 5], N_CTX)
+    assert kv.forget(text) == 70 - 2 * PAGE and kv.match([*text, 0]) == 2 * PAGE
+    kv.check_integrity()
+    check(running, text)
+    running.release()
+    say(kv, [*text, *ids(40, seed=2)])
+    assert kv.forget(text) == 0 and kv.match([*text, *ids(40, seed=2), 0]) == 110
+
+
+def test_what_is_forgotten_is_gone_from_the_disk(tmp_path):
+    def opened() -> KVCache:
+        ram, disk = 100 * PAGE_BYTES, 100 * PAGE_BYTES
+        return KVCache(PAGE_BYTES, ram_bytes=ram, folder=tmp_path, fingerprint={}, disk_bytes=disk)
+
+    kv, text, other = opened(), ids(70), ids(70, seed=1)
+    say(kv, text)
+    say(kv, other)
+    kv.flush()
+    assert kv.forget(text) == 70
+    kv.close()
+    again = opened()
+    assert again.match([*text, 0]) == 0 and again.match([*other, 0]) == 70
+    again.close()
+
+
+def test_what_is_on_its_way_to_the_disk_is_forgotten_too(tmp_path):
+    kv = KVCache(PAGE_BYTES, ram_bytes=100 * PAGE_BYTES, folder=tmp_path, fingerprint={}, disk_bytes=100 * PAGE_BYTES)
+    text = ids(200)
+    say(kv, text)
+    assert kv.forget(text) == 200
+    kv.flush()
+    kv.check_integrity()
+    assert kv.stats().n_pages_disk == 0 and kv.match([*text, 0]) == 0
+    kv.close()

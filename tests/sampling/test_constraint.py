@@ -17,7 +17,7 @@ def permitted(constraint: Constraint, tokenizer: Tokenizer) -> set[bytes | int]:
 
 def spelt(tokenizer: Tokenizer, text: str) -> list[int]:
     """The tokens of single characters."""
-    ids = {tokenizer.token_bytes(i): i for i in reversed(range(tokenizer.n_vocab)) if not tokenizer.is_control(i)}
+    ids = {tokenizer.token_bytes(i): i for i in reversed(range(tokenizer.n_vocab)) if not tokenizer.is_special(i)}
     return [ids[c.encode()] for c in text]
 
 

@@ -90,7 +90,7 @@ def test_random_logits_give_what_the_schema_validates(schema: Any, grammars: Gra
 
 
 def test_any_object(grammars: Grammars, tokenizer: Tokenizer) -> None:
-    for constraint in (grammars.json_object(), grammars.response_format({"type": "json_object"})):
+    for constraint in (grammars.json_object(), grammars.any_of(response_format={"type": "json_object"})):
         assert constraint
         text = sampled(constraint, tokenizer, tokenizer.n_vocab + 37, seed=1)
         assert text is not None and isinstance(json.loads(text), dict)
@@ -146,21 +146,21 @@ def test_an_expression_that_is_not_supported(expression: str, complaint: str, gr
 
 
 @pytest.mark.parametrize(
-    "value", [None, "json", {}, {"type": "xml"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {}}]
+    "value", ["json", {}, {"type": "xml"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {}}]
 )
 def test_response_formats_that_cannot_be_meant(value: Any, grammars: Grammars) -> None:
     with pytest.raises(UsageError, match=r"^response_format: expected"):
-        grammars.response_format(value)
+        grammars.any_of(response_format=value)
 
 
 def test_response_formats(grammars: Grammars, tokenizer: Tokenizer) -> None:
-    assert grammars.response_format({"type": "text"}) is None
+    assert grammars.any_of(response_format={"type": "text"}) is None
     schema = {"const": "ok"}
     for value in (
         {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": schema}},
         {"type": "json_object", "schema": schema},
     ):
-        constraint = grammars.response_format(value)
+        constraint = grammars.any_of(response_format=value)
         assert constraint and sampled(constraint, tokenizer, tokenizer.n_vocab + 37, 0) == '"ok"'
 
 

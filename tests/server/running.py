@@ -4,7 +4,8 @@ import asyncio
 import http.client
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,16 @@ class Running:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(30)
         assert not self._thread.is_alive()
+
+
+def until(true: Callable[[], bool], seconds: float = 20) -> bool:
+    """Waits for it. -> whether it came true in time."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def running(settings: ServeSettings) -> Iterator[Running]:

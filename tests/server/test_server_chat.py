@@ -148,3 +148,22 @@ def test_values_for_the_template(server: Running):
     prompt = server.post("/apply-template", {"messages": messages, "chat_template_kwargs": kwargs}).json["prompt"]
     assert prompt.endswith("assistant: <think></think>")  # what it opens although it should not is closed
     assert "messages" in server.chat(chat_template_kwargs={"messages": []}).error["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_thought_is_told_apart(server: Running, stream):
+    """The prompt opens one, and the toy never closes it."""
+    opened = {"chat_template_kwargs": {"enable_thinking": True}, "max_tokens": 30}
+    tagged = server.chat(**opened, reasoning_format="none").json["choices"][0]["message"]
+    assert tagged["content"] and "reasoning_content" not in tagged
+    reply = server.chat(**opened, stream=stream)
+    if stream:
+        deltas = [event["choices"][0]["delta"] for event in reply.events[:-1]]
+        thought = "".join(delta.get("reasoning_content", "") for delta in deltas)
+        assert not any(delta.get("content") for delta in deltas)
+    else:
+        message = reply.json["choices"][0]["message"]
+        thought = message["reasoning_content"]
+        assert message["content"] == ""
+    assert thought == tagged["content"].strip()
+    assert server.chat(reasoning_format="deepseek-legacy").status == 400

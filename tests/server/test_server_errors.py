@@ -51,12 +51,13 @@ def test_a_wrong_field_is_named(server: Running, body, field):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"response_format": {"type": "json_object"}},
-        {"tools": [{"type": "function", "function": {"name": "look"}}]},
-        {"grammar": 'root ::= "a"'},
-        {"json_schema": {}},
+        {"functions": [{"name": "look"}]},
+        {"function_call": "auto"},
+        {"grammar_lazy": True},
+        {"lora": [{"id": 0, "scale": 1}]},
+        {"adaptive_target": 0.5},
     ],
-    ids=["response_format", "tools", "grammar", "json_schema"],
+    ids=["functions", "function_call", "grammar_lazy", "lora", "adaptive_target"],
 )
 def test_what_cannot_be_enforced_is_refused(server: Running, fields):
     reply = server.chat(**fields)

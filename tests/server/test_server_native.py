@@ -152,3 +152,23 @@ def test_prompts_are_shown_to_those_who_ask(server: Running):
 def test_a_share_of_the_context(saving: Running):
     reply = saving.post("/completion", {"prompt": [5] * 300})
     assert reply.error["n_ctx"] == N_CTX // 2
+
+
+def test_a_full_context_shifts_where_it_may(tmp_path_factory: pytest.TempPathFactory):
+    settings = toy_settings(tmp_path_factory.mktemp("toy"), n_ctx_slot=64, context_shift=True, n_keep=4)
+    for shifting in running(settings):
+        wish = {"prompt": [5, 6, 7] * 10, "n_predict": 100, "ignore_eos": True, "return_tokens": True}
+        body = shifting.post("/completion", wish).json
+        assert body["tokens_predicted"] == 100 == len(body["tokens"]) and body["truncated"] is True
+        assert body["stop_type"] == "limit" and body["tokens_cached"] < 64
+        assert shifting.post("/completion", wish | {"n_predict": 5}).json["truncated"] is False
+        assert shifting.post("/completion", wish | {"prompt": [5] * 64}).status == 400
+
+
+def test_an_erased_slot_is_forgotten(saving: Running):
+    wish = {"prompt": "because any these give day", "n_predict": 20, "id_slot": 1, "ignore_eos": True}
+    first = saving.post("/completion", wish).json
+    assert saving.post("/completion", wish).json["timings"]["prompt_n"] == 1
+    n_erased = saving.post("/slots/1?action=erase", {}).json["n_erased"]
+    assert n_erased > first["timings"]["prompt_n"]
+    assert saving.post("/completion", wish).json["timings"]["prompt_n"] == first["timings"]["prompt_n"]

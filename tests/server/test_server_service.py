@@ -6,23 +6,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import aiohttp
 import pytest
-from running import TEMPLATE, Running, toy_settings
+from running import TEMPLATE, Running, toy_settings, until
 
 LONG = {"prompt": "the star", "ignore_eos": True, "n_predict": 400, "stream": True}
-
-
-def until(true, seconds: float = 20) -> bool:
-    end = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_64_clients_get_what_one_gets(server: Running):

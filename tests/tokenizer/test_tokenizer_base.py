@@ -8,7 +8,6 @@ import pytest
 from chenxing.errors import TokenizerError
 from chenxing.gguf import open_gguf
 from chenxing.tokenizer import load_tokenizer
-from chenxing.tokenizer.vocabulary import TokenType
 
 GUARD = "\ufdd0"
 SMALL = ["bpe", "gemma4", "spm", "ugm", "wpm"]
@@ -63,9 +62,8 @@ def test_tokens_by_id(load, name: str) -> None:
     tokenizer = load(name)
     for token in range(tokenizer.n_vocab):
         assert tokenizer.find(tokenizer.token_text(token)) == token
-        assert tokenizer.is_control(token) == (
-            tokenizer.decode([token]) != tokenizer.decode([token], special=True)
-        ) or (tokenizer.token_type(token) is TokenType.UNKNOWN)
+        if tokenizer.decode([token]) != tokenizer.decode([token], special=True):
+            assert tokenizer.is_special(token)
     with pytest.raises(TokenizerError, match=f"token id {tokenizer.n_vocab}: expected 0 to {tokenizer.n_vocab - 1}"):
         tokenizer.token_bytes(tokenizer.n_vocab)
     with pytest.raises(TokenizerError, match="token id -1"):

@@ -2,7 +2,7 @@
 
 request = tool_request(tools, tool_choice, parallel_tool_calls)
 prompt = ToolCalling(template).render(messages, request)
-prompt.grammar                    the Lark grammar that the answer must follow
+prompt.grammar()                  the Lark grammar that the answer must follow
 parser = prompt.parser(rng)       events out of pieces of the answer's text
 """
 

@@ -53,12 +53,14 @@ class ToolPrompt:
     form: ToolForm | None
     reasoning: Reasoning
 
-    @property
-    def grammar(self) -> str | None:
-        """What the answer must follow, as Lark; None if it is free. It covers the thought."""
+    def grammar(self, content: dict[str, Any] | None = None) -> str | None:
+        """What the answer must follow, as Lark; None if there are no tools. It covers the thought.
+
+        content  schema of what is no call, as llguidance takes it; None: any text
+        """
         if self.form is None or self.request is None:
             return None
-        return answer_grammar(self.form, self.request, self.reasoning)
+        return answer_grammar(self.form, self.request, self.reasoning, content)
 
     def parser(self, rng: Random) -> AnswerParser:
         """For one answer's text."""

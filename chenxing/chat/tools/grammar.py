@@ -5,6 +5,8 @@
     required  calls alone
     named     one call
 
+Where the text must be JSON of a schema, it is that, or calls.
+
 In front of each there may be a thought, in which everything is permitted, calls too: it is no call there.
 
 Source: llguidance 1.9, docs/syntax.md: lazy rules end at the first place where they can, which is how an opening is
@@ -12,6 +14,7 @@ found in running text; docs/json_schema.md.
 """
 
 import json
+from typing import Any
 
 from chenxing.chat.tools.arguments import argument_schema
 from chenxing.chat.tools.form import ANY_TEXT, ToolForm, escaped
@@ -19,26 +22,37 @@ from chenxing.chat.tools.reasoning import CLOSE_TAG, OPEN_TAG, Reasoning
 from chenxing.chat.tools.request import ToolRequest
 
 
-def answer_grammar(form: ToolForm, request: ToolRequest, reasoning: Reasoning) -> str:
-    """Lark text. Its JSON schemas are checked by who compiles it."""
+def answer_grammar(
+    form: ToolForm, request: ToolRequest, reasoning: Reasoning, content: dict[str, Any] | None = None
+) -> str:
+    """Lark text. Its JSON schemas are checked by who compiles it.
+
+    content  schema of the text, with llguidance's options; None: any text
+    """
     functions = request.callable_functions
     names = [function.name for function in functions]
     more = " next_call*" if request.parallel else ""
+    text_rule = _text_rule(form, names) if content is None else f"text: %json {_json(content)}"
     match request.choice:
         case "none":
-            answer, rules = "text", [_text_rule(form, names)]
-        case "auto":
+            answer, rules = "text", [text_rule]
+        case "auto" if content is None:
             answer = f"(text | call_after_text{more})"
-            rules = [_text_rule(form, names), *form.call_rules(names), *form.call_after_text_rules(names)]
+            rules = [text_rule, *form.call_rules(names), *form.call_after_text_rules(names)]
+        case "auto":
+            answer, rules = f"(text | call{more})", [text_rule, *form.call_rules(names)]
         case "required":
             answer, rules = f"call{more}", form.call_rules(names)
     if request.choice != "none":
         rules += [form.next_call_rule()] if request.parallel else []
         for i, function in enumerate(functions):
-            schema = json.dumps(argument_schema(function), ensure_ascii=False, allow_nan=False)
-            rules.append(f"arguments_{i}: %json {schema}")
+            rules.append(f"arguments_{i}: %json {_json(argument_schema(function))}")
     thought, thought_rules = _thought(reasoning)
     return "\n".join([f"start: {thought}{answer}", *thought_rules, *rules, r"SPACE: /[ \n]{1,2}/"]) + "\n"
+
+
+def _json(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, ensure_ascii=False, allow_nan=False)
 
 
 def _text_rule(form: ToolForm, names: list[str]) -> str:
@@ -54,5 +68,5 @@ def _thought(reasoning: Reasoning) -> tuple[str, list[str]]:
         case Reasoning.OPEN:
             return "rest_of_thought SPACE? ", [rest]
         case Reasoning.POSSIBLE:
-            opening = rf"thought_opening[lazy]: /[ \t\r\n]*{escaped(OPEN_TAG)}/"
+            opening = rf"thought_opening[lazy]: /[ \t\r\n]{{0,4}}{escaped(OPEN_TAG)}/"
             return "thought? ", ["thought: thought_opening rest_of_thought SPACE?", opening, rest]

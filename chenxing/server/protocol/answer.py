@@ -28,6 +28,7 @@ class AnswerFields(SamplingFields, kw_only=True):
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     n_predict: int | None = None
+    n_keep: int | None = None
     n_probs: int | None = None
     post_sampling_probs: bool | None = None
     timings_per_token: bool | None = None
@@ -36,6 +37,7 @@ class AnswerFields(SamplingFields, kw_only=True):
     cache_prompt: bool | None = None
     user: str | None = None
     grammar: str | None = None
+    grammar_lazy: bool | None = None
     json_schema: Any = None
     lora: list[Any] | None = None
     adaptive_target: float | None = None
@@ -61,14 +63,21 @@ class AnswerFields(SamplingFields, kw_only=True):
                 return given
         return None
 
+    @property
+    def form(self) -> dict[str, Any]:
+        """What the answer must be, as Grammars.any_of takes it; empty: anything."""
+        given = {"grammar": self.grammar or None, "json_schema": self.json_schema}
+        return {name: value for name, value in given.items() if value is not None}
+
     def check(self) -> None:
-        """Raises ApiError for what the types cannot say, and for what would have to be enforced."""
+        """Raises ApiError for what the types cannot say, and for what cannot be held."""
         for name, low, high in (
             ("n", 1, MAX_CHOICES),
             ("n_cmpl", 1, MAX_CHOICES),
             ("max_tokens", -1, 2**31 - 1),
             ("max_completion_tokens", -1, 2**31 - 1),
             ("n_predict", -1, 2**31 - 1),
+            ("n_keep", -1, 2**31 - 1),
             ("n_probs", 0, MAX_PROBS),
             ("id_slot", -1, 2**31 - 1),
         ):
@@ -79,10 +88,10 @@ class AnswerFields(SamplingFields, kw_only=True):
             raise not_enforced("lora")
         if self.adaptive_target is not None and self.adaptive_target >= 0:
             raise not_enforced("adaptive_target")
-        if self.grammar:
-            raise not_enforced("grammar")
-        if self.json_schema is not None:
-            raise not_enforced("json_schema")
+        if self.grammar_lazy:
+            raise not_enforced("grammar_lazy")
+        if self.grammar and self.json_schema is not None:
+            raise invalid("grammar: expected without json_schema, found both")
 
 
 def check_range(name: str, value: int | None, low: int, high: int) -> None:

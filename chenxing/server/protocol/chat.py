@@ -4,14 +4,17 @@ from typing import Any
 
 import msgspec
 
+from chenxing.sampling.grammar import response_schema
 from chenxing.server.failures import invalid, not_enforced
 from chenxing.server.protocol.answer import MAX_PROBS, AnswerFields, check_range
 
 
 class ResponseFormat(msgspec.Struct, kw_only=True):
+    """schema is llama-server's, for json_object too."""
+
     type: str
     json_schema: dict[str, Any] | None = None
-    schema: dict[str, Any] | None = None
+    schema: Any = None
 
 
 class ChatRequest(AnswerFields, kw_only=True):
@@ -28,11 +31,16 @@ class ChatRequest(AnswerFields, kw_only=True):
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
     reasoning_format: str | None = None
+    functions: list[Any] | None = None
+    function_call: Any = None
 
     @property
-    def offered_tools(self) -> list[dict[str, Any]] | None:
-        """Tools that the model is told of."""
-        return None if self.tool_choice == "none" else self.tools or None
+    def form(self) -> dict[str, Any]:
+        """As for other requests; response_format becomes its schema. Raises UsageError for one that has none."""
+        form = super().form
+        if self.response_format and (schema := response_schema(msgspec.to_builtins(self.response_format))) is not None:
+            form["json_schema"] = schema
+        return form
 
     def check(self) -> None:
         """Raises ApiError."""
@@ -40,17 +48,15 @@ class ChatRequest(AnswerFields, kw_only=True):
         check_range("top_logprobs", self.top_logprobs, 0, MAX_PROBS)
         if self.top_logprobs and not self.logprobs:
             raise invalid("top_logprobs: expected with logprobs: true, found without it")
-        if isinstance(self.tool_choice, str) and self.tool_choice not in ("none", "auto", "required"):
-            raise invalid(f"tool_choice: expected none, auto, required or an object, found {self.tool_choice!r}")
-        if self.tool_choice not in (None, "none", "auto") and not self.tools:
-            raise invalid("tool_choice: expected with tools, found without any")
-        if self.offered_tools:
-            raise not_enforced("tools")
-        if self.response_format and self.response_format.type not in ("text", "json_object", "json_schema"):
-            found = self.response_format.type
-            raise invalid(f"response_format.type: expected text, json_object or json_schema, found {found!r}")
-        if self.response_format and self.response_format.type != "text":
-            raise not_enforced("response_format")
+        if self.functions or self.function_call is not None:
+            raise not_enforced("functions" if self.functions else "function_call")
+        if self.reasoning_format not in (None, "none", "auto", "deepseek"):
+            raise invalid(f"reasoning_format: expected none, auto or deepseek, found {self.reasoning_format!r}")
+        kind = self.response_format.type if self.response_format else "text"
+        if kind not in ("text", "json_object", "json_schema"):
+            raise invalid(f"response_format.type: expected text, json_object or json_schema, found {kind!r}")
+        if kind != "text" and (self.grammar or self.json_schema is not None):
+            raise invalid("response_format: expected without grammar and json_schema, found more than one")
 
     @property
     def n_alternatives(self) -> int | None:
