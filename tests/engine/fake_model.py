@@ -9,6 +9,7 @@ import numpy as np
 
 from chenxing.engine import Event, Limits, Request
 from chenxing.engine.loop import Loop
+from chenxing.engine.speculation import Speculation
 from chenxing.kernels.layout import PAGE
 from chenxing.kvcache import KVCache
 from chenxing.models import Run
@@ -71,6 +72,9 @@ class FakeSampler:
     def accept(self, token_id: int) -> None:
         self.accepted.append(token_id)
 
+    def n_permitted(self, tokens: Sequence[int]) -> int:
+        return len(tokens)
+
 
 class Letters:
     """A decoder of one letter a token."""
@@ -117,13 +121,14 @@ class Bench:
     n_ctx: int = 256
     n_slots: int = 8
     n_pages: int = 64
+    speculation: Speculation | None = None
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.model = FakeModel()
         ram_bytes = self.n_pages * PAGE_BYTES
         self.cache = KVCache(PAGE_BYTES, ram_bytes=ram_bytes, folder=None, fingerprint={}, disk_bytes=0)
-        self.loop = Loop(self.model, self.cache, self.n_ctx, self.n_slots)
+        self.loop = Loop(self.model, self.cache, self.n_ctx, self.n_slots, self.speculation)
 
     def submit(self, *requests: Request) -> Request:
         for r in requests:
