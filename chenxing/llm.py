@@ -21,7 +21,8 @@ from chenxing.chat.spelling import shown_ids, spellings_of
 from chenxing.chat.turns import Turns
 from chenxing.config import settings
 from chenxing.cores import cores
-from chenxing.engine import N_SLOTS, CacheRoom, Engine, Generation
+from chenxing.engine import N_SLOTS, CacheRoom, Engine, Generation, SpecOptions
+from chenxing.engine.speculation.load import Host, load_speculation
 from chenxing.errors import UsageError
 from chenxing.gguf import GGUF, open_gguf
 from chenxing.kernels.attention_layout import KV_TYPES
@@ -51,6 +52,7 @@ class LLM:
     weights_bytes       of packed weights
     weights_origin      where they are from, in words
     kv_bytes            of the keys and values of a full context
+    spec_type           what drafts tokens: none, ngram-simple, draft-simple
     notices             what a user should know about this model, in sentences
     """
 
@@ -63,7 +65,7 @@ class LLM:
         self._engine = engine
         self.n_ctx, self.n_ctx_train = engine.n_ctx, engine.hp.n_ctx_train
         self.n_vocab = engine.hp.n_vocab
-        self.n_threads, self.isa = engine.n_threads, engine.isa
+        self.n_threads, self.isa, self.spec_type = engine.n_threads, engine.isa, engine.spec_type
         weights = engine.model.weights
         self.weights_bytes, self.weights_origin = weights.n_bytes, weights.origin
         self.kv_bytes = -(-self.n_ctx // PAGE) * page_bytes(engine.hp, engine.kv_type)
@@ -85,6 +87,7 @@ class LLM:
         cache_disk_bytes: int | None = None,
         cache_ram_bytes: int | None = None,
         n_slots: int = N_SLOTS,
+        speculation: SpecOptions | None = None,
         on_progress: Callable[[str, float], None] | None = None,
     ) -> "LLM":
         """Load a path, a pulled model's name, hf:owner/repo[:QUANT], or a built-in name, which is pulled if need be.
@@ -101,6 +104,7 @@ class LLM:
         cache_ram_bytes  memory for conversations beside the current one; a quarter of what is free by default, at
                        most 8 GiB
         n_slots        answers that run at the same time, for those who drive the engine
+        speculation    what drafts tokens, and how many; answers are the same with any. N-grams by default
         on_progress    called with a stage ("download", "compile kernels ...", "pack weights") and a fraction 0..1
 
         Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError, KernelError.
@@ -131,6 +135,8 @@ class LLM:
             first_times=turns,
         )
         room = CacheRoom(cache_disk_bytes if keep else 0, cache_ram_bytes)
+        host = Host(tokenizer, n_ctx, library, n_threads, room, weight_cache)
+        drafts = load_speculation(speculation or SpecOptions(), host, on_progress)
         engine = Engine(
             gguf,
             hp,
@@ -142,6 +148,7 @@ class LLM:
             weight_cache=weight_cache,
             cache=room,
             n_slots=n_slots,
+            speculation=drafts,
         )
         return cls(gguf, engine, tokenizer, template, turns)
 

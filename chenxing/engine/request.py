@@ -152,7 +152,7 @@ class Request:
         self.state = "finished"
 
     def draftable(self, n_ctx: int) -> int:
-        """How many drafted tokens could be of use: before the latest token that it may have comes one step of its own."""
+        """How many drafted tokens could be of use: the last one that it may have needs no row."""
         left = n_ctx - len(self.ids)
         if self.limits.max_tokens is not None:
             left = min(left, self.limits.max_tokens - self.stats.n_generated - 1)

@@ -24,7 +24,14 @@ def timings(stats: Stats, n_computed: int | None = None) -> dict[str, Any]:
         "predicted_ms": stats.generation_ms,
         "predicted_per_token_ms": _ratio(stats.generation_ms, n_decoded),
         "predicted_per_second": 1000 * _ratio(n_decoded, stats.generation_ms),
+        **_drafted(stats),
     }
+
+
+def _drafted(stats: Stats) -> dict[str, int]:
+    """Only where something was, as in llama-server."""
+    drafts = stats.drafts
+    return {"draft_n": drafts.n_tokens, "draft_n_accepted": drafts.n_accepted} if drafts.n_tokens else {}
 
 
 def usage(all_stats: Sequence[Stats]) -> dict[str, Any]:

@@ -18,7 +18,15 @@ def stats_line(stats: "Stats") -> str:
     disk = f", {stats.n_from_disk} from disk" if stats.n_from_disk else ""
     cached = f" ({stats.n_cached} cached{disk})" if stats.n_cached else ""
     prompt = f"prompt {_tokens(stats.n_prompt)}{cached}{_speed(stats.prompt_per_second)}"
-    return f"{prompt} · answer {_tokens(stats.n_generated)}{_speed(stats.generated_per_second)}"
+    return f"{prompt} · answer {_tokens(stats.n_generated)}{_speed(stats.generated_per_second)}{_drafts(stats)}"
+
+
+def _drafts(stats: "Stats") -> str:
+    drafts = stats.drafts
+    if not drafts.n_tokens:
+        return ""
+    off = "; mostly off, since it would lose time" if drafts.are_mostly_off else ""
+    return f" ({drafts.n_accepted} of {drafts.n_tokens} drafted tokens accepted{off})"
 
 
 def stop_note(generation: "Generation", max_tokens: int | None) -> str | None:
@@ -67,6 +75,8 @@ def timings(stats: "Stats") -> dict[str, Any]:
         "predicted_n": stats.n_generated,
         "predicted_ms": round(stats.generation_ms, 3),
         "predicted_per_second": round(stats.generated_per_second, 3),
+        "draft_n": stats.drafts.n_tokens,
+        "draft_n_accepted": stats.drafts.n_accepted,
     }
 
 

@@ -29,6 +29,10 @@ class Seer:
     def _one(self, request: Request, n: int) -> list[int] | None:
         if self._rng.random() < 0.1:
             return self._rng.choice(([], None))
+        future = self._future(request, n)
+        return [t if self._rng.random() < self._share else self._rng.randrange(len(LETTERS)) for t in future]
+
+    def _future(self, request: Request, n: int) -> list[int]:
         if request not in self._futures:
             assert isinstance(request.sampler, FakeSampler)
             n_new = request.limits.max_tokens or N_CTX - request.n_prompt
@@ -36,8 +40,7 @@ class Seer:
             text, _ = alone(ids, N_CTX, seed=request.sampler.seed, limits=Limits(min(n_new, 400)))
             self._futures[request] = [LETTERS.index(letter) for letter in text]
         at = request.stats.n_generated
-        future = self._futures[request][at : at + n]
-        return [t if self._rng.random() < self._share else self._rng.randrange(len(LETTERS)) for t in future]
+        return self._futures[request][at : at + n]
 
     def forget(self, request: Request) -> None:
         self._futures.pop(request, None)

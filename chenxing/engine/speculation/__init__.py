@@ -2,6 +2,7 @@
 
 from chenxing.engine.speculation.drafter import Drafter
 from chenxing.engine.speculation.ngram import NGramDrafter
-from chenxing.engine.speculation.speculation import N_MAX, Policy, Speculation
+from chenxing.engine.speculation.options import SpecOptions
+from chenxing.engine.speculation.speculation import Policy, Speculation
 
-__all__ = ["N_MAX", "Drafter", "NGramDrafter", "Policy", "Speculation"]
+__all__ = ["Drafter", "NGramDrafter", "Policy", "SpecOptions", "Speculation"]

@@ -1,4 +1,4 @@
-"""How often drafted tokens are right, learnt for each kind of draft from one answer, with all answers before as prior."""
+"""How often drafted tokens are right, learnt for each kind of draft: from one answer, and before it from all others."""
 
 from collections.abc import Sequence
 

@@ -13,8 +13,10 @@ class Drafter(Protocol):
     prior  how often a drafted token of each kind is accepted, before anything is known of it
     """
 
-    name: str
-    prior: Sequence[float]
+    @property
+    def name(self) -> str: ...
+    @property
+    def prior(self) -> Sequence[float]: ...
 
     def outlook(self, request: Request) -> int | None:
         """The kind of draft that there is for it: drafts of one kind are right equally often. None: there is none."""

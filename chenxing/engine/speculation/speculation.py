@@ -19,9 +19,8 @@ from chenxing.engine.batch import Share
 from chenxing.engine.request import Choice, Request
 from chenxing.engine.speculation.adaptive import Adaptive, Verified
 from chenxing.engine.speculation.drafter import Drafter
+from chenxing.engine.speculation.options import N_MAX
 from chenxing.engine.stats import NO_DRAFTS
-
-N_MAX = 16  # tokens of a draft, by default
 
 
 class Policy(Protocol):
@@ -40,7 +39,7 @@ class Speculation:
     """
 
     def __init__(self, drafter: Drafter, n_max: int = N_MAX, n_min: int = 0, policy: Policy | None = None) -> None:
-        assert 0 <= n_min and 0 < n_max
+        assert n_min >= 0 and n_max > 0
         self._drafter, self._n_max, self._n_min = drafter, n_max, n_min
         self._policy: Policy = policy or Adaptive(drafter.prior)
         self._is_catching_up = False
