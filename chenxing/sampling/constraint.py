@@ -118,7 +118,7 @@ class Constraint:
         text = self._tail + self._table.token_bytes(token_id)
         at = text.find(self._after)
         if at < 0:
-            self._tail = text[len(text) - len(self._after) + 1 :] if len(self._after) > 1 else b""
+            self._tail = text[max(0, len(text) - len(self._after) + 1) :]
             return
         self._waiting = False
         rest = text[at + len(self._after) :].lstrip()

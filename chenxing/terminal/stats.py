@@ -66,6 +66,7 @@ def timings(stats: "Stats") -> dict[str, Any]:
 
     cache_disk_n of the latter were on disk alone.
     """
+    drafts = stats.drafts
     return {
         "cache_n": stats.n_cached,
         "cache_disk_n": stats.n_from_disk,
@@ -75,9 +76,7 @@ def timings(stats: "Stats") -> dict[str, Any]:
         "predicted_n": stats.n_generated,
         "predicted_ms": round(stats.generation_ms, 3),
         "predicted_per_second": round(stats.generated_per_second, 3),
-        "draft_n": stats.drafts.n_tokens,
-        "draft_n_accepted": stats.drafts.n_accepted,
-    }
+    } | ({"draft_n": drafts.n_tokens, "draft_n_accepted": drafts.n_accepted} if drafts.n_tokens else {})
 
 
 def _kept(stats: "CacheStats") -> str:
