@@ -140,6 +140,15 @@ def test_tokens_that_only_the_draft_model_has_are_not_drafted() -> None:
     assert bench.draft((r, 3)) == [likeliest(r.ids, 3)]
 
 
+def test_tokens_that_only_the_answer_has_end_the_drafts() -> None:
+    bench, r = Bench(), request(prompt(5))
+    assert bench.drafter.outlook(r) == 0
+    r.ids += [N_VOCAB, 1]
+    assert bench.drafter.outlook(r) is None
+    r.ids.append(2)
+    assert bench.drafter.outlook(r) is None
+
+
 def test_closing_ends_all() -> None:
     bench, r = Bench(), request(prompt(5))
     bench.draft((r, 3))

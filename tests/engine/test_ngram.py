@@ -5,7 +5,7 @@ import random
 import pytest
 from engine.fake_model import request
 
-from chenxing.engine.speculation.ngram import LONGER, N_GRAM, NGramDrafter, NGramIndex
+from chenxing.engine.speculation.ngram import AT_ONCE, LONGER, N_GRAM, NGramDrafter, NGramIndex
 
 
 def naive_places(ids: list[int]) -> dict[int, int]:
@@ -66,8 +66,10 @@ def test_the_work_for_a_token_does_not_grow_with_the_text() -> None:
             return super().__getitem__(i)
 
     rng = random.Random(1)
-    ids, index = Counted(rng.randrange(4) for _ in range(20_000)), NGramIndex()
-    index.read(ids)
+    ids, index = Counted(rng.randrange(4) for _ in range(2 * AT_ONCE + 1)), NGramIndex()
+    for n_read in (AT_ONCE, 2 * AT_ONCE, 2 * AT_ONCE + 1):
+        index.read(ids)
+        assert index.n_read == n_read  # a long prompt holds nobody up
     ids.append(1)
     Counted.n_reads = 0
     index.read(ids)

@@ -53,7 +53,7 @@ class DraftModel:
     """The likeliest token after the likeliest token, and so on.
 
     n_ctx    tokens that its sequences may have; a longer answer goes on without drafts
-    n_vocab  tokens that both models know
+    n_vocab  tokens that both models know; an answer with others goes on without drafts
     """
 
     name = "draft-simple"
@@ -62,9 +62,14 @@ class DraftModel:
     def __init__(self, model: DraftingModel, cache: KVCache, n_ctx: int, n_vocab: int) -> None:
         self._model, self._cache, self._n_ctx, self._n_vocab = model, cache, n_ctx, n_vocab
         self._contexts: dict[Request, Context] = {}  # least recently used first
+        self._n_known: dict[Request, int] = {}  # how many of an answer's tokens are known to be below n_vocab
 
     def outlook(self, request: Request) -> int | None:
-        return 0 if len(request.ids) < self._n_ctx else None
+        n_known = self._n_known.get(request, 0)
+        while n_known < len(request.ids) and request.ids[n_known] < self._n_vocab:
+            n_known += 1
+        self._n_known[request] = n_known
+        return 0 if n_known == len(request.ids) < self._n_ctx else None
 
     def draft(self, wanted: Sequence[tuple[Request, int]]) -> list[list[int] | None]:
         drafts: list[list[int] | None] = [None] * len(wanted)
@@ -82,6 +87,7 @@ class DraftModel:
         return drafts
 
     def forget(self, request: Request) -> None:
+        self._n_known.pop(request, None)
         if context := self._contexts.pop(request, None):
             context.sequence.release(keep=True)
 

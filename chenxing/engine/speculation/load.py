@@ -53,6 +53,7 @@ def load_draft_model(gguf: GGUF, host: Host, on_progress: Progress | None = None
     n_vocab = check_vocabulary(gguf, load_tokenizer(gguf), host.tokenizer)
     n_ctx = min(host.n_ctx, read_model(gguf).n_ctx_train)
     hp = read_model(gguf, n_ctx)
+    n_vocab = min(n_vocab, hp.n_vocab)
     model = load_model(gguf, hp, host.library, host.n_threads, on_progress, KV_TYPE, weight_cache=host.weight_cache)
     cache = host.cache.open(page_bytes(hp, KV_TYPE), n_ctx, kv_fingerprint(gguf, model, KV_TYPE))
     return DraftModel(model, cache, n_ctx, n_vocab)

@@ -10,6 +10,9 @@ from chenxing.engine.request import Request
 
 N_GRAM = 3  # tokens that must have stood together before
 LONGER = (5, 8, 16)  # matched tokens from which on a draft is of the next kind
+AT_ONCE = 8192  # tokens of a long prompt that are read between two steps: some milliseconds
+_BITS = 21  # of an id in the key of an n-gram
+_KEY = (1 << N_GRAM * _BITS) - 1
 
 
 class NGramIndex:
@@ -17,38 +20,39 @@ class NGramIndex:
 
     at        index of the id that followed them there, and is the guess; None: they are new
     n_matched tokens before `at` that are known to be the last ones, at least N_GRAM
+    n_read    ids that it knows of
     """
 
     def __init__(self) -> None:
         self.at: int | None = None
-        self.n_matched = 0
-        self._n_read = 0
-        self._after: dict[tuple[int, ...], int] = {}  # n-gram -> index of what followed it, the latest time
+        self.n_matched = self.n_read = 0
+        self._key = 0  # the last N_GRAM ids
+        self._after: dict[int, int] = {}  # key -> index of what followed those ids, the latest time
 
     def read(self, ids: Sequence[int]) -> None:
-        """Go on with what was added to the same ids since the last call."""
-        for i in range(self._n_read, len(ids)):
+        """Go on with what was added to the same ids since the last call, AT_ONCE of them at most."""
+        end = min(len(ids), self.n_read + AT_ONCE)
+        for i in range(self.n_read, end):
             self._push(ids, i)
-        self._n_read = len(ids)
+        self.n_read = end
 
     def guess(self, ids: Sequence[int], n: int) -> list[int]:
         """The next n ids, if it goes on as it did there; a repetition that reaches the end goes on repeating."""
-        assert self.at is not None and self._n_read == len(ids)
+        assert self.at is not None and self.n_read == len(ids)
         period = len(ids) - self.at
         return [ids[self.at + i % period] for i in range(n)]
 
     def _push(self, ids: Sequence[int], i: int) -> None:
         """Take the i-th id in: follow the match on, or look for another one."""
-        follows = self.at is not None and ids[self.at] == ids[i]
+        self._key = (self._key << _BITS | ids[i]) & _KEY
         if i + 1 < N_GRAM:
             return
-        gram = tuple(ids[i + 1 - N_GRAM : i + 1])
-        if follows and self.at is not None:
+        if self.at is not None and ids[self.at] == ids[i]:
             self.at, self.n_matched = self.at + 1, self.n_matched + 1
         else:
-            self.at = self._after.get(gram)
+            self.at = self._after.get(self._key)
             self.n_matched = 0 if self.at is None else _n_before(ids, self.at, i + 1)
-        self._after[gram] = i + 1
+        self._after[self._key] = i + 1
 
 
 class NGramDrafter:
@@ -63,7 +67,9 @@ class NGramDrafter:
     def outlook(self, request: Request) -> int | None:
         index = self._indices.setdefault(request, NGramIndex())
         index.read(request.ids)
-        return None if index.at is None else sum(index.n_matched >= n for n in LONGER)
+        if index.at is None or index.n_read < len(request.ids):
+            return None
+        return sum(index.n_matched >= n for n in LONGER)
 
     def draft(self, wanted: Sequence[tuple[Request, int]]) -> list[list[int] | None]:
         return [self._indices[request].guess(request.ids, n) for request, n in wanted]
