@@ -21,7 +21,8 @@ from chenxing.chat.spelling import shown_ids, spellings_of
 from chenxing.chat.turns import Turns
 from chenxing.config import settings
 from chenxing.cores import cores
-from chenxing.engine import N_SLOTS, CacheRoom, Engine, Generation
+from chenxing.engine import N_SLOTS, CacheRoom, Engine, Generation, SpecOptions
+from chenxing.engine.speculation.load import Host, load_speculation
 from chenxing.errors import UsageError
 from chenxing.gguf import GGUF, open_gguf
 from chenxing.kernels.attention_layout import KV_TYPES
@@ -52,6 +53,7 @@ class LLM:
     weights_bytes       of packed weights
     weights_origin      where they are from, in words
     kv_bytes            of the keys and values of a full context
+    spec_type           what drafts tokens: none, ngram-simple, draft-simple
     notices             what a user should know about this model, in sentences
     """
 
@@ -64,7 +66,7 @@ class LLM:
         self._engine = engine
         self.n_ctx, self.n_ctx_train = engine.n_ctx, engine.hp.n_ctx_train
         self.n_vocab = engine.hp.n_vocab
-        self.n_threads, self.isa = engine.n_threads, engine.isa
+        self.n_threads, self.isa, self.spec_type = engine.n_threads, engine.isa, engine.spec_type
         weights = engine.model.weights
         self.weights_bytes, self.weights_origin = weights.n_bytes, weights.origin
         self.kv_bytes = -(-self.n_ctx // PAGE) * page_bytes(engine.hp, engine.kv_type)
@@ -87,6 +89,7 @@ class LLM:
         cache_ram_bytes: int | None = None,
         n_slots: int = N_SLOTS,
         n_batch: int = N_BATCH,
+        speculation: SpecOptions | None = None,
         on_progress: Callable[[str, float], None] | None = None,
     ) -> "LLM":
         """Load a path, a pulled model's name, hf:owner/repo[:QUANT], or a built-in name, which is pulled if need be.
@@ -104,6 +107,7 @@ class LLM:
                        most 8 GiB
         n_slots        answers that run at the same time, for those who drive the engine
         n_batch        tokens of prompts that one step takes at most, 256 or fewer
+        speculation    what drafts tokens, and how many; answers are the same with any. N-grams by default
         on_progress    called with a stage ("download", "compile kernels ...", "pack weights") and a fraction 0..1
 
         Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError, KernelError.
@@ -129,6 +133,8 @@ class LLM:
         turns = Turns(settings().paths.cache / "turns" if keep else None, tokenizer.key)
         template = load_template(gguf.metadata, tokenizer, override=chat_template, first_times=turns)
         room = CacheRoom(cache_disk_bytes if keep else 0, cache_ram_bytes)
+        host = Host(tokenizer, n_ctx, library, n_threads, room, weight_cache)
+        drafts = load_speculation(speculation or SpecOptions(), host, on_progress)
         engine = Engine(
             gguf,
             hp,
@@ -141,6 +147,7 @@ class LLM:
             cache=room,
             n_slots=n_slots,
             n_batch=n_batch,
+            speculation=drafts,
         )
         return cls(gguf, engine, tokenizer, template, turns)
 

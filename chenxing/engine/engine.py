@@ -12,6 +12,7 @@ import numpy as np
 from chenxing.engine.cache_room import CLOSE_SECONDS, DEFAULT_ROOM, CacheRoom
 from chenxing.engine.loop import Loop
 from chenxing.engine.request import Event, Request
+from chenxing.engine.speculation import Speculation
 from chenxing.engine.stats import EngineStats
 from chenxing.errors import ContextError, OutOfMemoryError
 from chenxing.gguf import GGUF
@@ -35,6 +36,7 @@ class Engine:
     cache      how much of them is kept for later, in memory and on disk
     n_slots    requests that run at the same time
     n_batch    tokens of prompts that one step takes at most
+    speculation  what drafts for them; it is the engine's from then on
     is_driven  an EngineThread calls `step`
     """
 
@@ -52,13 +54,15 @@ class Engine:
         cache: CacheRoom = DEFAULT_ROOM,
         n_slots: int = N_SLOTS,
         n_batch: int = N_BATCH,
+        speculation: Speculation | None = None,
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
         self.kv_type = kv_type
         self._model: Model = load_model(gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
         self._cache = cache.open(page_bytes(hp, kv_type), n_ctx, kv_fingerprint(gguf, self._model, kv_type))
         self._sequence: KVSequence | None = None
-        self._loop = Loop(self._model, self._cache, n_ctx, n_slots, n_batch)
+        self._speculation = speculation
+        self._loop = Loop(self._model, self._cache, n_ctx, n_slots, n_batch, speculation)
         self.is_driven = False
 
     def submit(self, request: Request) -> None:
@@ -127,6 +131,11 @@ class Engine:
         return self._model
 
     @property
+    def spec_type(self) -> str:
+        """What drafts for its requests: none, ngram-simple, draft-simple."""
+        return self._speculation.name if self._speculation else "none"
+
+    @property
     def n_from_disk(self) -> int:
         """Tokens of the conversation of `prompt` that were reused and were on disk alone."""
         return self._sequence.n_from_disk if self._sequence else 0
@@ -166,6 +175,8 @@ class Engine:
         self._end()
         self._cache.close(CLOSE_SECONDS)
         self._model.close()
+        if self._speculation:
+            self._speculation.close()
 
     def _begin(self, ids: Sequence[int]) -> KVSequence:
         self._end()

@@ -104,6 +104,10 @@ class Sampler:
         self._remember(candidates.ids, shares)
         return int(candidates.ids[pick(shares, uniform(self.seed, _CHOICE, self.n_generated))])
 
+    def n_permitted(self, tokens: Sequence[int]) -> int:
+        """How many of these tokens, in this order, the grammar lets come next. Moves nothing on."""
+        return self.constraint.n_permitted(tokens) if self.constraint else len(tokens)
+
     def probabilities(self, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The distribution that sample() draws from: ids i32[n] and probabilities f32[n], in the order of the chain.
 

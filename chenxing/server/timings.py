@@ -24,18 +24,28 @@ def timings(stats: Stats, n_computed: int | None = None) -> dict[str, Any]:
         "predicted_ms": stats.generation_ms,
         "predicted_per_token_ms": _ratio(stats.generation_ms, n_decoded),
         "predicted_per_second": 1000 * _ratio(n_decoded, stats.generation_ms),
+        **_drafted(stats),
     }
+
+
+def _drafted(stats: Stats) -> dict[str, int]:
+    """Only where something was, as in llama-server."""
+    drafts = stats.drafts
+    return {"draft_n": drafts.n_tokens, "draft_n_accepted": drafts.n_accepted} if drafts.n_tokens else {}
 
 
 def usage(all_stats: Sequence[Stats]) -> dict[str, Any]:
     """OpenAI's, of the answers to one prompt: the prompt counts once."""
     n_prompt, n_cached = all_stats[0].n_prompt, all_stats[0].n_cached
     n_generated = sum(stats.n_generated for stats in all_stats)
+    n_drafted, n_accepted = (sum(getattr(s.drafts, name) for s in all_stats) for name in ("n_tokens", "n_accepted"))
+    drafted = {"accepted_prediction_tokens": n_accepted, "rejected_prediction_tokens": n_drafted - n_accepted}
     return {
         "completion_tokens": n_generated,
         "prompt_tokens": n_prompt,
         "total_tokens": n_prompt + n_generated,
         "prompt_tokens_details": {"cached_tokens": n_cached},
+        **({"completion_tokens_details": drafted} if n_drafted else {}),
     }
 
 

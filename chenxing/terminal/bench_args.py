@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from chenxing.errors import UsageError
-from chenxing.terminal.args import at_least
+from chenxing.terminal.numbers import at_least
 
 if TYPE_CHECKING:
     from chenxing.terminal.progress import ProgressLine

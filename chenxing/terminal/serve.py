@@ -10,14 +10,15 @@ from chenxing.terminal.args import (
     add_cache_flags,
     add_model_flags,
     add_template_flags,
-    at_least,
     cache_options,
     model_options,
     template_kwargs,
     template_override,
 )
 from chenxing.terminal.inputs import read_text_file
+from chenxing.terminal.numbers import at_least
 from chenxing.terminal.sampling_flags import add_sampling_flags, given_sampling
+from chenxing.terminal.spec_flags import add_spec_flags, spec_options
 
 _DESCRIPTION = """\
 Serves a model over HTTP, as OpenAI's API and as llama-server do. MODEL is what `chenxing run` takes.
@@ -50,6 +51,7 @@ def add_parsers(subparsers: Any, start: Callable[[dict[str, Any]], int]) -> None
     add_template_flags(template)
     template.add_argument("--no-jinja", action="store_true", help="accepted likewise")
     template.add_argument("-rea", "--reasoning", choices=("on", "off", "auto"), default="auto", help=_REASONING)
+    add_spec_flags(parser.add_argument_group("speculative decoding, which changes no answer"))
     add_sampling_flags(parser.add_argument_group("sampling", "for requests that do not say otherwise"))
     _add_ignored_flags(parser.add_argument_group("accepted for llama-server's sake, without effect"))
     parser.set_defaults(run=lambda args: start(serve_options(args)))
@@ -171,6 +173,7 @@ def _model_options(args: argparse.Namespace) -> dict[str, Any]:
         "n_ctx": options["n_ctx"] or None,
         "chat_template": template_override(args),
         "n_batch": args.n_batch,
+        "speculation": spec_options(args),
     }
 
 
