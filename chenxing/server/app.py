@@ -13,6 +13,8 @@ from chenxing.server import chat, completions, info, native, security, slot_acti
 from chenxing.server.failures import ApiError, api_error, not_found
 from chenxing.server.keys import HEADERS, SERVICE
 from chenxing.server.metrics import metrics
+from chenxing.server.openapi.handler import openapi
+from chenxing.server.pages import Pages
 from chenxing.server.service import Service
 from chenxing.server.settings import ServeSettings
 from chenxing.server.stream import json_response
@@ -30,6 +32,7 @@ GET: dict[str, Handler] = {
     "/v1/models/{name:.+}": info.model,
     "/slots": info.slots,
     "/metrics": metrics,
+    "/openapi.json": openapi,
 }
 POST: dict[str, Handler] = {
     "/chat/completions": chat.chat_completions,
@@ -52,7 +55,8 @@ def make_app(service: Service) -> web.Application:
     """An application over a service, which may be loading."""
     app = web.Application(client_max_size=service.settings.body_bytes, middlewares=[_around(service.settings)])
     app[SERVICE] = service
-    for path, handler in GET.items():
+    pages = Pages().routes if service.settings.has_ui else {}
+    for path, handler in (GET | pages).items():
         app.router.add_get(path, handler)
     for path, handler in POST.items():
         app.router.add_post(path, handler)

@@ -25,6 +25,7 @@ class ServeSettings:
     slot_save_path     folder for /slots/N?action=save; None: no such action
     has_slots, has_metrics, has_prompts
                        GET /slots and GET /metrics answer; answers carry their prompts in `__verbose`
+    has_ui             there are pages for people, at / and /docs
     """
 
     model: str
@@ -45,5 +46,6 @@ class ServeSettings:
     has_slots: bool = True
     has_metrics: bool = False
     has_prompts: bool = False
+    has_ui: bool = True
     body_bytes: int = BODY_BYTES
     shutdown_seconds: float = SHUTDOWN_SECONDS
