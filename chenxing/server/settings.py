@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 BODY_BYTES = 32 * 1024 * 1024  # of one request at most: a context of millions of tokens fits
+BODY_SECONDS = 60.0  # that it may take to arrive
 SHUTDOWN_SECONDS = 3.0  # that running answers get to end after SIGTERM; the process is gone within 5
 
 
@@ -48,4 +49,5 @@ class ServeSettings:
     has_prompts: bool = False
     has_ui: bool = True
     body_bytes: int = BODY_BYTES
+    body_seconds: float = BODY_SECONDS
     shutdown_seconds: float = SHUTDOWN_SECONDS

@@ -19,7 +19,9 @@ _REASONS = {
     401: "An API key is asked for",
     403: "This host name, or the origin of this page, is not allowed",
     404: "No such path",
+    408: "The body did not arrive in time",
     413: "The body is too large",
+    415: "The body is compressed",
     501: "The server was started without this, or the model cannot do it",
     503: "The model is loading, memory is full, or the server is shutting down",
 }
@@ -112,7 +114,7 @@ def _responses(operation: Operation, schema_of: dict[Any, Any]) -> dict[str, Any
     if not operation.is_public:
         statuses |= {401, 503}
     if operation.method == "post":
-        statuses |= {400, 413}
+        statuses |= {400, 408, 413, 415}
     if "health" in operation.paths[0]:
         statuses.add(503)
     error = {"application/json": {"schema": schema_of[ErrorBody]}}
