@@ -8,7 +8,7 @@ import msgspec
 from chenxing import __version__
 from chenxing.server.openapi.answers import ErrorBody
 from chenxing.server.openapi.fields import FIELDS
-from chenxing.server.openapi.operations import OPERATIONS, PAGE_OPERATIONS, Operation
+from chenxing.server.openapi.operations import OPENAI, OPERATIONS, PAGE_OPERATIONS, Operation
 
 _ABOUT = """\
 A GGUF model behind OpenAI's protocol and llama-server's. Fields that are absent or null have the server's defaults;
@@ -25,6 +25,7 @@ _REASONS = {
     501: "The server was started without this, or the model cannot do it",
     503: "The model is loading, memory is full, or the server is shutting down",
 }
+EVENTS, DONE = "text/event-stream", "[DONE]"
 _REF = "#/components/schemas/{name}"
 
 
@@ -100,6 +101,13 @@ def _form(operation: Operation, path: str, schema_of: dict[Any, Any], *, has_key
     return form
 
 
+def _event(chunk: Any, error: Any, operation: Operation) -> dict[str, Any]:
+    """One event of a stream: its data is a chunk, or an error that ends the stream."""
+    data = {"contentMediaType": "application/json", "contentSchema": {"anyOf": [chunk, error]}}
+    end = [{"const": DONE}] if operation.tag == OPENAI else []  # llama-server's own protocol ends without a word
+    return {"type": "object", "required": ["data"], "properties": {"data": {"type": "string", "anyOf": [*end, data]}}}
+
+
 _IN_IDS = str.maketrans({"/": "_", "{": "", "}": "", ".": "_", "-": "_"})
 
 
@@ -108,7 +116,7 @@ def _responses(operation: Operation, schema_of: dict[Any, Any]) -> dict[str, Any
     if operation.answer is not None:
         content = {operation.media: {"schema": schema_of[operation.answer]}}
         if operation.stream is not None:
-            content["text/event-stream"] = {"schema": schema_of[operation.stream]}
+            content[EVENTS] = {"schema": _event(schema_of[operation.stream], schema_of[ErrorBody], operation)}
         responses["200"] = {"description": "As asked", "content": content}
     statuses = {403, *operation.errors}
     if not operation.is_public:

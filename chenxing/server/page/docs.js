@@ -125,11 +125,15 @@ function answersNode(form) {
   const rows = [];
   for (const [status, { description, content }] of Object.entries(form.responses)) {
     for (const [media, { schema }] of Object.entries(content)) {
-      const types = media === "text/event-stream" ? ["events of ", ...typeNodes(schema)] : typeNodes(schema);
+      const types = media === "text/event-stream" ? ["events of ", ...typeNodes(eventSchema(schema))] : typeNodes(schema);
       rows.push([element("code", { textContent: status }), element("span", { className: "type" }, ...types), `${description}. ${media}`]);
     }
   }
   return element("details", {}, element("summary", { textContent: "Answers" }), table("", rows));
+}
+
+function eventSchema(schema) {
+  return schema.properties.data.anyOf.find((option) => option.contentSchema).contentSchema;
 }
 
 function objectNode(name, schema) {
