@@ -82,6 +82,34 @@ def test_every_field_of_a_request_has_a_description():
 
 
 MESSAGES = [{"role": "user", "content": "the star"}]
+
+
+@pytest.mark.parametrize(
+    ("message", "is_sound"),
+    [
+        ({"role": "user", "content": "the"}, True),
+        ({"role": "developer", "content": [{"type": "text", "text": "the"}]}, True),
+        ({"role": "assistant", "content": "b", "reasoning_content": "so", "name": None}, True),
+        ({"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "a", "arguments": "{}"}}]}, True),
+        ({"role": "stranger", "content": "the"}, False),
+        ({"role": "user"}, False),
+        ({"role": "user", "content": 1}, False),
+        ({"role": "user", "content": [{"type": "image"}]}, False),
+        ({"content": "the"}, False),
+        (1, False),
+    ],
+)
+def test_messages_are_as_described(server: Running, message, is_sound):
+    status = server.post("/v1/chat/completions/input_tokens", {"messages": [{"role": "user", "content": "a"}, message]})
+    assert (status.status == 200) == is_sound
+    schema = {"$ref": "#/components/schemas/InputMessage"}
+    if is_sound:
+        check(message, schema)
+    else:
+        with pytest.raises(jsonschema.ValidationError):
+            check(message, schema)
+
+
 ASKED = [
     ("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 3}),
     ("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 3, "logprobs": True, "top_logprobs": 2, "n": 2}),

@@ -14,7 +14,7 @@ schemathesis = pytest.importorskip("schemathesis", reason="schemathesis, of the 
 from schemathesis import GenerationMode  # noqa: E402
 from schemathesis.checks import CHECKS, load_all_checks  # noqa: E402
 
-N_EXAMPLES = 8  # of sound and of broken requests for each operation
+N_EXAMPLES = 6  # of sound and of broken requests for each operation
 API = schemathesis.openapi.from_dict(document(has_key=False, has_ui=True))
 OPERATIONS = {operation.label: operation for operation in (result.ok() for result in API.get_all_operations())}
 load_all_checks()

@@ -8,6 +8,7 @@ import msgspec
 from chenxing import __version__
 from chenxing.server.openapi.answers import ErrorBody
 from chenxing.server.openapi.fields import FIELDS
+from chenxing.server.openapi.messages import InputMessage
 from chenxing.server.openapi.operations import OPENAI, OPERATIONS, PAGE_OPERATIONS, Operation
 
 _ABOUT = """\
@@ -37,6 +38,9 @@ def document(*, has_key: bool, has_ui: bool) -> dict[str, Any]:
     schema_of = dict(zip(types, schemas, strict=True))
     for kind in {operation.request for operation in operations if operation.request}:
         _describe(components, kind.__name__)
+        if "messages" in components[kind.__name__]["properties"]:
+            messages = {"type": "array", "minItems": 1, "items": schema_of[InputMessage]}
+            components[kind.__name__]["properties"]["messages"] |= messages
     paths: dict[str, Any] = {}
     for operation in operations:
         for path in operation.paths:
@@ -58,6 +62,7 @@ def document(*, has_key: bool, has_ui: bool) -> dict[str, Any]:
 
 def _types(operations: Iterable[Operation]) -> Iterator[Any]:
     yield ErrorBody
+    yield InputMessage
     for operation in operations:
         yield from (kind for kind in (operation.request, operation.answer, operation.stream) if kind is not None)
 
