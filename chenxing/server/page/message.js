@@ -63,7 +63,7 @@ export class AnswerView {
     const { n, speed, cached, prompt, computed, ms } = this.message.figures ?? {};
     if (n === undefined) return;
     const parts = [words.tokens(count(n))];
-    if (speed) parts.push(words.speed(count(speed)));
+    if (speed) parts.push(words.speed(count(speed < 100 ? speed : Math.round(speed))));
     if (cached) parts.push(words.cached(count(cached), count(prompt)));
     this.figures.replaceChildren(...parts.map((part) => element("span", { textContent: part })));
     this.figures.title = words.promptTook(count(computed), count(ms));
