@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from benchmarks import busy, decode, depth, load_time, memory, persistence, prefill, prefix, prefix_tree
+from benchmarks import busy, decode, depth, load_time, memory, persistence, prefill, prefix, prefix_tree, server
 
 QUESTIONS: dict[str, ModuleType] = {
     "prefill": prefill,
@@ -14,4 +14,5 @@ QUESTIONS: dict[str, ModuleType] = {
     "prefix": prefix,
     "persistence": persistence,
     "prefix_tree": prefix_tree,
+    "server": server,
 }
