@@ -2,7 +2,19 @@
 
 from types import ModuleType
 
-from benchmarks import busy, decode, depth, load_time, memory, persistence, prefill, prefix, prefix_tree, speculation
+from benchmarks import (
+    busy,
+    decode,
+    depth,
+    load_time,
+    memory,
+    persistence,
+    prefill,
+    prefix,
+    prefix_tree,
+    server,
+    speculation,
+)
 
 QUESTIONS: dict[str, ModuleType] = {
     "prefill": prefill,
@@ -15,4 +27,5 @@ QUESTIONS: dict[str, ModuleType] = {
     "persistence": persistence,
     "prefix_tree": prefix_tree,
     "speculation": speculation,
+    "server": server,
 }

@@ -78,6 +78,8 @@ def _add_server_flags(group: argparse._ArgumentGroup) -> None:
     add("--slots", action="store_true", default=True, help="show at /slots who is being answered (on)")
     add("--no-slots", dest="slots", action="store_false", help="do not")
     add("--metrics", action="store_true", help="figures for Prometheus at /metrics")
+    add("--ui", "--webui", dest="ui", action="store_true", default=True, help="a chat at / and the API's docs (on)")
+    add("--no-ui", "--no-webui", dest="ui", action="store_false", help="no pages")
     add("--slot-save-path", metavar="FOLDER", help="where /slots/N?action=save may write")
     help_log = "text, or json: an object a line, and a line for each request (text)"
     add("--log-format", choices=("text", "json"), default="text", help=help_log)
@@ -108,7 +110,6 @@ def _add_ignored_flags(group: argparse._ArgumentGroup) -> None:
     for names, what in (
         (("--offline",), "nothing is fetched for a model that is here"),
         (("-cb", "--cont-batching"), "it always is"),
-        (("--no-ui", "--no-webui"), "there is no page"),
         (("--no-cache-idle-slots",), "the cache does not know slots"),
     ):
         group.add_argument(*names, action="store_true", help=what)
@@ -157,6 +158,7 @@ def serve_options(args: argparse.Namespace) -> dict[str, Any]:
         "has_slots": args.slots,
         "has_metrics": args.metrics,
         "has_prompts": args.verbose,
+        "has_ui": args.ui,
     }
 
 
