@@ -121,6 +121,15 @@ class Engine:
         """Add one token to the conversation. -> the logits f32[n_vocab] after it, valid until the next call."""
         return self._run([token], (0,))[0]
 
+    def truncate(self, n_tokens: int) -> None:
+        """Forget the conversation's tokens from the n-th on, and go on from there."""
+        assert self._sequence and 0 < n_tokens <= self._sequence.n_tokens
+        self._sequence.truncate(n_tokens)
+
+    def check_integrity(self) -> None:
+        """Raises AssertionError if pages are lost, or held by nobody (law L6)."""
+        self._cache.check_integrity()
+
     @property
     def model(self) -> Model:
         """What runs the steps, for those who count its weights or use its threads between calls."""
