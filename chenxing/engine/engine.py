@@ -32,6 +32,7 @@ class Engine:
 
     n_ctx      tokens that a conversation may have
     kv_type    how keys and values are kept: f16, bf16, f32 or q8_0
+    int8       float matrices of the layers as int8, with outliers apart
     cache      how much of them is kept for later, in memory and on disk
     n_slots    requests that run at the same time
     is_driven  an EngineThread calls `step`
@@ -48,12 +49,15 @@ class Engine:
         kv_type: str = "f16",
         *,
         weight_cache: bool = True,
+        int8: bool = False,
         cache: CacheRoom = DEFAULT_ROOM,
         n_slots: int = N_SLOTS,
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
         self.kv_type = kv_type
-        self._model: Model = load_model(gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
+        self._model: Model = load_model(
+            gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache, int8=int8
+        )
         self._cache = cache.open(page_bytes(hp, kv_type), n_ctx, kv_fingerprint(gguf, self._model, kv_type))
         self._sequence: KVSequence | None = None
         self._loop = Loop(self._model, self._cache, n_ctx, n_slots)

@@ -9,6 +9,7 @@ from numba.extending import intrinsic
 
 from chenxing.kernels import layout as L
 from chenxing.kernels import simd as v
+from chenxing.kernels.int8 import RowTile
 from chenxing.kernels.simd import LANES, Target
 from chenxing.kernels.tiles import stack
 
@@ -71,7 +72,8 @@ def linear(tile):
 
 def _product(tile):
     """n_tiles tiles at w times n_rows rows at x; y and bias are those of the first tile."""
-    one, many, n_bytes = tile.gemv, _many_rows(tile), tile.n_bytes
+    one, n_bytes = tile.gemv, tile.n_bytes
+    many = _whole_rows(tile) if isinstance(tile, RowTile) else _many_rows(tile)
 
     @v.kernel_inline
     def run(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias):
@@ -119,6 +121,24 @@ def _many_rows(tile):
                 group(scratch, count, part + r * x_row, x_row, acc + r * 64)
         for r in range(n):
             _finish(y + r * y_row, y_row, load(acc + r * 64, 64), add, scale, bias)
+
+    return run
+
+
+def _whole_rows(tile):
+    """One tile with n rows of activations: integer sums of a group of rows, then each row's products."""
+    n_group = rows_together()
+    assert n_group <= L.SPARE_ROWS + 1
+    sums, finish_row, sums_of = tile.sums(n_group), tile.row, stack(n_group * 64)
+
+    @v.kernel_inline
+    def run(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias):
+        at = sums_of()
+        for first in range(0, n, n_group):
+            sums(w, x + first * x_row, x_row, n_blocks, at)
+            for r in range(first, min(first + n_group, n)):
+                values = finish_row(w, x + r * x_row, n_blocks, at + (r - first) * 64)
+                _finish(y + r * y_row, y_row, values, add, scale, bias)
 
     return run
 

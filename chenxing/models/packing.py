@@ -11,14 +11,15 @@ import numpy as np
 from chenxing.errors import ModelFileError, UnsupportedModelError
 from chenxing.gguf import GGUF, TensorInfo
 from chenxing.models.spec import TensorSpec
-from chenxing.quants import GGML_TYPES, QUANTS, TILE_ROWS, QuantType
+from chenxing.quants import GGML_TYPES, INT8, QUANTS, TILE_ROWS, QuantType
 
 PIECE_BYTES = 1 << 19  # what a thread packs at a time: temporary arrays stay in its cache, calls of numpy do not count
 
 
-def packed_type(tensor: TensorInfo) -> QuantType:
-    """The format that this tensor's matrix is packed in."""
-    return QUANTS.get(GGML_TYPES[tensor.ggml_type].name, QUANTS["F16"])
+def packed_type(tensor: TensorInfo, *, int8: bool = False) -> QuantType:
+    """The format that this tensor's matrix is packed in. int8: it is of a float type."""
+    name = GGML_TYPES[tensor.ggml_type].name
+    return INT8[name] if int8 else QUANTS.get(name, QUANTS["F16"])
 
 
 def is_decoded(tensor: TensorInfo) -> bool:
@@ -94,7 +95,7 @@ def packed_size(model: GGUF, spec: TensorSpec, name: str) -> int:
     """Bytes of this tensor of the file, packed for `spec`."""
     if spec.kind == "vector":
         return spec.shape[0] * 4
-    quant = packed_type(model.tensors[name])
+    quant = packed_type(model.tensors[name], int8=spec.int8)
     n_tiles = -(-spec.shape[-2] // TILE_ROWS) * (spec.shape[0] if spec.kind == "experts" else 1)
     return n_tiles * (spec.shape[-1] // quant.type.block_size) * quant.packed_bytes
 
@@ -108,7 +109,7 @@ def pack_jobs(model: GGUF, spec: TensorSpec, name: str) -> Iterable[Callable[[],
         yield partial(_pack_vector, model, spec, name)
         return
     n_out, n_in = spec.shape[-2:]
-    quant = packed_type(model.tensors[name])
+    quant = packed_type(model.tensors[name], int8=spec.int8)
     tile_bytes = n_in // quant.type.block_size * quant.packed_bytes
     step = max(1, PIECE_BYTES // tile_bytes) * TILE_ROWS
     order = rope_order(n_out, spec.rope_dims) if spec.rope_dims else None

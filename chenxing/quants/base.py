@@ -69,6 +69,7 @@ class QuantType:
     pack           u8[16 n, n_blocks, type_size] file blocks -> u8[n, n_blocks, packed_bytes] tiles
     tile           () -> kernels/tiles.py's Tile; imports the SIMD vocabulary when called
     decode         () -> kernel function (block address, f32 address): one file block, bit-exact to gguf.quants
+    read_bytes     of packed_bytes, those that every product reads
     """
 
     type: GGMLType
@@ -77,6 +78,7 @@ class QuantType:
     pack: Callable[[np.ndarray], np.ndarray]
     tile: Callable
     decode: Callable
+    read_bytes: int
 
     @property
     def name(self) -> str:
@@ -93,7 +95,7 @@ def register(
     """Add a format to QUANTS; its file calls this once."""
     ggml = GGML_TYPES[ggml_id]
     assert ggml.name not in QUANTS and packed_bytes % 32 == 0
-    QUANTS[ggml.name] = QuantType(ggml, activation, packed_bytes, pack, tile, decode)
+    QUANTS[ggml.name] = QuantType(ggml, activation, packed_bytes, pack, tile, decode, packed_bytes)
     return QUANTS[ggml.name]
 
 

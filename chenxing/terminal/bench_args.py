@@ -46,6 +46,8 @@ def add_parsers(subparsers: Any) -> None:
     add("-r", "--repetitions", type=at_least(1), default=5, metavar="N", help="repetitions of each test (5)")
     add("--prompts", type=at_least(1), metavar="N", help="measure N answers at once")
     add("--new-tokens", type=at_least(1), default=128, metavar="N", help="tokens of each of them (128)")
+    help_weights = "matrices of an F16, BF16 or F32 file as int8, with outliers apart (LLM.int8())"
+    add("--weights", choices=("int8",), help=help_weights)
     add("-o", "--output", choices=("md", "json"), default="md", help="a Markdown table, or JSON (md)")
     parser.set_defaults(run=_handle)
 
@@ -85,7 +87,7 @@ def _tests(args: argparse.Namespace, n_threads: list[int], progress: "ProgressLi
         raise UsageError("nothing to measure: expected -p or -n with a number above 0")
     gguf = open_gguf(hub.resolve(args.model, on_progress=progress.update))
     model = describe_file(gguf.path)
-    results = run_tests(gguf, tests, n_threads, args.repetitions, progress.update)
+    results = run_tests(gguf, tests, n_threads, args.repetitions, progress.update, int8=args.weights == "int8")
     if args.output == "json":
         text = to_json(model, results)
         progress.clear()
@@ -110,7 +112,7 @@ def _streams(args: argparse.Namespace, n_threads: list[int], progress: "Progress
     gguf = open_gguf(hub.resolve(args.model, on_progress=progress.update))
     model = describe_file(gguf.path)
     streams = [Streams(args.prompts, n, args.new_tokens) for n in args.n_prompt]
-    results = run_streams(gguf, streams, n_threads, args.repetitions, progress.update)
+    results = run_streams(gguf, streams, n_threads, args.repetitions, progress.update, int8=args.weights == "int8")
     if args.output == "json":
         text = streams_json(model, results)
         progress.clear()

@@ -102,6 +102,8 @@ def run_streams(
     n_threads: Sequence[int],
     n_repetitions: int,
     on_progress: Progress | None = None,
+    *,
+    int8: bool = False,
 ) -> Iterator[StreamsResult]:
     """The result of each of `streams` with each number of threads, as it is there; one warm-up before each."""
     n_ctx = max(s.n_ctx for s in streams)
@@ -109,7 +111,7 @@ def run_streams(
     n_slots = max(s.n_streams for s in streams)
     for n in n_threads:
         hp = read_model(gguf, n_ctx)
-        engine = Engine(gguf, hp, n_ctx, library, n, on_progress, cache=MEMORY_ONLY, n_slots=n_slots)
+        engine = Engine(gguf, hp, n_ctx, library, n, on_progress, int8=int8, cache=MEMORY_ONLY, n_slots=n_slots)
         try:
             rng = np.random.default_rng(1)
             for s in streams:

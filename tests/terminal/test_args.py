@@ -9,7 +9,7 @@ def test_flags_reach_the_model(model, tmp_path: Path) -> None:
     template = tmp_path / "template.jinja"
     template.write_text("{{ messages }}\n")
     argv = ["run", "m", "-p", "Hi", "-c", "512", "-t", "1", "-n", "2", "-r", r"\n\n", "-r", "END", "--jinja"]
-    argv += ["--isa", "sse", "--no-weight-cache", "-ctv", "q8_0"]
+    argv += ["--isa", "sse", "--no-weight-cache", "--weights", "int8", "-ctv", "q8_0"]
     argv += ["--cache-disk", "8GiB", "--cache-ram", "512"]
     argv += [
         "--chat-template-file",
@@ -21,7 +21,7 @@ def test_flags_reach_the_model(model, tmp_path: Path) -> None:
     ]
     assert cli.main([*argv, "-sys", "Be short."]) == 0
     given = {"n_ctx": 512, "n_threads": 1, "isa": "sse", "weight_cache": False, "kv_type": "q8_0"}
-    given |= {"disk_cache": True, "cache_disk_bytes": 8 << 30, "cache_ram_bytes": 512 << 20}
+    given |= {"weights": "int8", "disk_cache": True, "cache_disk_bytes": 8 << 30, "cache_ram_bytes": 512 << 20}
     assert model.loaded == {"model": "m", **given, "chat_template": "{{ messages }}"}
     (call,) = model.llm.calls
     assert (call.max_tokens, call.stop, call.template_kwargs) == (2, ("\n\n", "END"), {"enable_thinking": False})
