@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from chenxing.errors import UsageError
-from chenxing.terminal.args import at_least
+from chenxing.terminal.args import add_weights_flag, at_least
 
 if TYPE_CHECKING:
     from chenxing.terminal.progress import ProgressLine
@@ -46,8 +46,7 @@ def add_parsers(subparsers: Any) -> None:
     add("-r", "--repetitions", type=at_least(1), default=5, metavar="N", help="repetitions of each test (5)")
     add("--prompts", type=at_least(1), metavar="N", help="measure N answers at once")
     add("--new-tokens", type=at_least(1), default=128, metavar="N", help="tokens of each of them (128)")
-    help_weights = "matrices of an F16, BF16 or F32 file as int8, with outliers apart (LLM.int8())"
-    add("--weights", choices=("int8",), help=help_weights)
+    add_weights_flag(parser)
     add("-o", "--output", choices=("md", "json"), default="md", help="a Markdown table, or JSON (md)")
     parser.set_defaults(run=_handle)
 

@@ -15,6 +15,7 @@ from chenxing.config import read_settings
 from chenxing.errors import UnsupportedModelError, UsageError
 from chenxing.gguf import open_gguf
 from chenxing.kernels.library import KernelLibrary
+from chenxing.models import weight_cache
 from chenxing.models.int8 import with_int8
 from chenxing.models.model import read_model
 from chenxing.models.packing import pack_jobs, packed_size
@@ -115,3 +116,19 @@ def test_pieces_make_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     pieces = [job() for job in pack_jobs(model, spec, spec.name)]
     assert len(pieces) > len(whole) and np.array_equal(np.concatenate(pieces), np.concatenate(whole))
     assert packed_size(model, spec, spec.name) == sum(map(len, pieces))
+
+
+def test_what_no_product_reads_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check at the start reads the file's own columns too."""
+    asked: list[bool] = []
+    real = weight_cache.map_packed
+
+    def noted(path: Path, key: str, *, partly_read: bool) -> object:
+        asked.append(partly_read)
+        return real(path, key, partly_read=partly_read)
+
+    monkeypatch.setattr(weight_cache, "map_packed", noted)
+    path = TOYS["llama-F16"].write(tmp_path)
+    for int8 in (True, False):
+        Weights(open_gguf(path), specs_of(path), int8=int8)
+    assert asked[0] and not asked[-1] and set(asked) == {True, False}
