@@ -8,8 +8,10 @@ The integer sum is exact in i32 over the whole row, if that has at most 2^31 / 1
 
 A row of activations   f32 dx, i32 sum of qx, i64 number of outliers, zeros up to 64 bytes; i8[n]; then for each outlier
                        an i32 k and the f32 x. There is room for n of them
-A tile of 16 rows      f32 dw[16]; q i8[n / 4][16 rows][4]; 16 values of the file's type for every k; unused bytes, so
-                       that a tile has a whole number of bytes for every k
+A tile of 16 rows      f32 dw[16]; i64 bytes from here to its part of the first column, and from one column to the next;
+                       zeros up to 128 bytes; q i8[n / 4][16 rows][4]
+A matrix               its tiles, then the file's own values column by column. What every product reads lies together,
+                       and of the other two thirds the system brings what outliers ask for into memory, no more
 
 Source  Dettmers et al. 2022, "LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale", section 3 and
         equation 8. There a column is an outlier if any row of the batch has one in it.
@@ -26,7 +28,6 @@ from chenxing.kernels.simd import kernel_inline
 from chenxing.kernels.tiles import AHEAD
 
 THRESHOLD = 6.0
-_STEP = 512  # bytes of q for 32 consecutive k
 
 _outside = v.outside(THRESHOLD)
 _inside = v.inside(THRESHOLD)
@@ -69,46 +70,43 @@ def quantise_int8(src, dst, n):
 class RowTile:
     """Kernel functions over one tile whose sums go over whole rows.
 
-    n_bytes  of a tile for every k
+    n_bytes  of a tile for every k, after head_bytes
     gemv     function (w, x, n) -> group of one f32x16, for one row of activations of n values
     sums     n_rows -> function (w, x, stride, n, to): their integer sums, an i32x16 for each at `to`, 64 bytes apart
     row      function (w, x, n, sums) -> group of one f32x16: a row's products from its sums, outliers included
     """
 
+    head_bytes: int
     n_bytes: int
     gemv: Callable
     sums: Callable
     row: Callable
 
 
-def int8_tile(column_bytes: int, load: Callable) -> RowTile:
-    """load(w) -> the 16 rows' weights of one k, column_bytes of them, as f32x16."""
-    n_bytes = L.INT8_PER_K + column_bytes
+def int8_tile(load: Callable) -> RowTile:
+    """load(w) -> the 16 rows' weights of one k as f32x16."""
     vectors, dots = dot.vectors(8), dot.dot_signed(8)
     zero, one_sum, ld_sum = v.zeros_f32(1), v.zeros_i32(1), v.load_group(1, v.i32x16)
 
     @kernel_inline
     def finish(w, x, n, total):
         acc = v.add_scaled(zero(), total, v.ld_f32x16(w), x + L.INT8_D, 0)
-        columns = w + 64 + n * 16
+        columns = w + v.ld_i64(w + L.INT8_COLUMNS)
+        to_next = v.ld_i64(w + L.INT8_COLUMN)
         outlier = x + L.INT8_QUANTS + n
         for _ in range(v.ld_i64(x + L.INT8_N_OUTLIERS)):
-            acc = v.rank1(acc, load(columns + v.ld_i32(outlier) * column_bytes), outlier + 4, 0)
+            acc = v.rank1(acc, load(columns + v.ld_i32(outlier) * to_next), outlier + 4, 0)
             outlier += L.INT8_OUTLIER
         return acc
 
     @kernel_inline
     def gemv(w, x, n):
-        q = w + 64
-        to_next = n * n_bytes - n * 16  # from the end of this tile's q to the next one's
         total = dot.signed_start(one_sum(), x + L.INT8_SUM, 0)
         for k in range(0, n, 32):
-            ahead = q + k * 16 + AHEAD
-            if k * 16 + AHEAD >= n * 16:
-                ahead += to_next
-            for at in range(0, _STEP, 64):
-                v.prefetch(ahead + at)
-            total = dots(total, vectors(q + k * 16), x + L.INT8_QUANTS + k, 0)
+            q = w + L.INT8_HEAD + k * 16
+            for at in range(0, 512, 64):
+                v.prefetch(q + AHEAD + at)
+            total = dots(total, vectors(q), x + L.INT8_QUANTS + k, 0)
         return finish(w, x, n, total)
 
     def sums(n_rows: int) -> Any:
@@ -118,7 +116,7 @@ def int8_tile(column_bytes: int, load: Callable) -> RowTile:
         def run(w, x, stride, n, to):
             total = dot.signed_start(zeros(), x + L.INT8_SUM, stride)
             for k in range(0, n, 32):
-                total = dots(total, vectors(w + 64 + k * 16), x + L.INT8_QUANTS + k, stride)
+                total = dots(total, vectors(w + L.INT8_HEAD + k * 16), x + L.INT8_QUANTS + k, stride)
             st(to, 64, total)
 
         return run
@@ -127,4 +125,4 @@ def int8_tile(column_bytes: int, load: Callable) -> RowTile:
     def row(w, x, n, sums_at):
         return finish(w, x, n, ld_sum(sums_at, 64))
 
-    return RowTile(n_bytes, gemv, sums, row)
+    return RowTile(L.INT8_HEAD, 16, gemv, sums, row)

@@ -46,7 +46,9 @@ Q8K_D, Q8K_SUMS, Q8K_SUMS32 = 256, 272, 304
 # with one scale for a row (int8.py): f32 d, i32 sum, i64 number of outliers; from INT8_QUANTS on i8[n], then outliers
 INT8_D, INT8_SUM, INT8_N_OUTLIERS, INT8_QUANTS = 0, 4, 8, 64
 INT8_OUTLIER = 8  # i32 k, f32 x
-INT8_PER_K = 16 + 2  # bytes of a tile of weights for every k, beside the column of the file's own
+# a tile of weights for those: f32[16] scales; i64 bytes from the tile to its part of the first column, and from one
+# column to the next; from INT8_HEAD on q
+INT8_COLUMNS, INT8_COLUMN, INT8_HEAD = 64, 72, 128
 
 # KV pages
 PAGE = 32  # tokens

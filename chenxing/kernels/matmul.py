@@ -47,7 +47,7 @@ def _finish(typingctx, addr, stride, values, add, scale, bias):
 
 def linear(tile):
     """The kernel y = x W^T of one format. A chunk is PER_CHUNK tiles times all rows."""
-    product, n_bytes = _product(tile), tile.n_bytes
+    product, size_of = _product(tile), _size_of(tile)
 
     def run(args, chunk, tid):
         n_rows = v.ld_i64(v.ld_i64(args + STEP) + 8 * v.ld_i64(args + UNIT))
@@ -58,7 +58,7 @@ def linear(tile):
         per = v.ld_i64(args + PER_CHUNK)
         first = chunk * per
         n_tiles = min(per, v.ld_i64(args + N_TILES) - first)
-        w = v.ld_i64(args + W) + first * n_blocks * n_bytes
+        w = v.ld_i64(args + W) + first * size_of(n_blocks)
         y = v.ld_i64(args + Y) + first * (4 * LANES)
         bias = v.ld_i64(args + BIAS)
         if bias != 0:
@@ -70,14 +70,25 @@ def linear(tile):
     return run
 
 
+def _size_of(tile):
+    """A function (n_blocks): bytes of a tile."""
+    head, n_bytes = tile.head_bytes if isinstance(tile, RowTile) else 0, tile.n_bytes
+
+    @v.kernel_inline
+    def size(n_blocks):
+        return head + n_blocks * n_bytes
+
+    return size
+
+
 def _product(tile):
     """n_tiles tiles at w times n_rows rows at x; y and bias are those of the first tile."""
-    one, n_bytes = tile.gemv, tile.n_bytes
+    one, size_of = tile.gemv, _size_of(tile)
     many = _whole_rows(tile) if isinstance(tile, RowTile) else _many_rows(tile)
 
     @v.kernel_inline
     def run(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias):
-        size = n_blocks * n_bytes
+        size = size_of(n_blocks)
         for block in range(0, n_rows, TOKEN_BLOCK):
             n = min(TOKEN_BLOCK, n_rows - block)
             x_block = x + block * x_row
@@ -149,7 +160,7 @@ def expert_linear(tile):
     CHOSEN i64[n_pairs]; SHARING pairs in a row read the same row of x; y has one per pair.
     A chunk is PER_CHUNK tiles of one pair.
     """
-    one, n_bytes = tile.gemv, tile.n_bytes
+    one, size_of = tile.gemv, _size_of(tile)
 
     def run(args, chunk, tid):
         per = v.ld_i64(args + PER_CHUNK)
@@ -158,7 +169,7 @@ def expert_linear(tile):
         pair = chunk // per_pair
         first = (chunk % per_pair) * per
         n_blocks = v.ld_i64(args + N_BLOCKS)
-        size = n_blocks * n_bytes
+        size = size_of(n_blocks)
         expert = v.ld_i64(v.ld_i64(args + CHOSEN) + pair * 8)
         x_row = v.ld_i64(args + X_ROW)
         x = v.ld_i64(args + X) + tid * v.ld_i64(args + X_EACH) + pair // v.ld_i64(args + SHARING) * x_row
@@ -177,7 +188,7 @@ def grouped_linear(tile):
     STARTS i64[n_expert + 1]: the rows of expert e are STARTS[e] up to STARTS[e + 1], perhaps none.
     A chunk is PER_CHUNK tiles of one expert times all its rows.
     """
-    product, n_bytes = _product(tile), tile.n_bytes
+    product, size_of = _product(tile), _size_of(tile)
 
     def run(args, chunk, tid):
         per = v.ld_i64(args + PER_CHUNK)
@@ -192,7 +203,7 @@ def grouped_linear(tile):
         first = (chunk % per_expert) * per
         n_blocks = v.ld_i64(args + N_BLOCKS)
         x_row, y_row = v.ld_i64(args + X_ROW), v.ld_i64(args + Y_ROW)
-        w = v.ld_i64(args + W) + expert * v.ld_i64(args + EXPERT_BYTES) + first * n_blocks * n_bytes
+        w = v.ld_i64(args + W) + expert * v.ld_i64(args + EXPERT_BYTES) + first * size_of(n_blocks)
         x = v.ld_i64(args + X) + start * x_row
         y = v.ld_i64(args + Y) + start * y_row + first * (4 * LANES)
         product(w, min(per, n_tiles - first), n_blocks, x, x_row, n_rows, y, y_row, 0, v.f32(1.0), 0)

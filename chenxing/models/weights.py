@@ -41,20 +41,20 @@ class Matrix:
 
     @property
     def tile_bytes(self) -> int:
-        return self.n_blocks * self.quant.packed_bytes
+        return self.quant.tile_bytes(self.n_blocks)
 
     @property
     def expert_bytes(self) -> int:
-        return self.n_tiles * self.tile_bytes
+        return self.quant.matrix_bytes(self.n_tiles, self.n_blocks)
 
     @property
     def read_bytes(self) -> int:
         """Of one expert, those that every product reads."""
-        return self.n_tiles * self.n_blocks * self.quant.read_bytes
+        return self.n_tiles * self.tile_bytes
 
     @property
     def tiles_per_chunk(self) -> int:
-        return max(1, CHUNK_BYTES // (self.n_blocks * self.quant.read_bytes))
+        return max(1, CHUNK_BYTES // self.tile_bytes)
 
     @property
     def n_chunks(self) -> int:

@@ -69,7 +69,8 @@ class QuantType:
     pack           u8[16 n, n_blocks, type_size] file blocks -> u8[n, n_blocks, packed_bytes] tiles
     tile           () -> kernels/tiles.py's Tile; imports the SIMD vocabulary when called
     decode         () -> kernel function (block address, f32 address): one file block, bit-exact to gguf.quants
-    read_bytes     of packed_bytes, those that every product reads
+    head_bytes     before a tile's blocks
+    column_bytes   16 rows of one k in the file's own type, where these follow all tiles column by column
     """
 
     type: GGMLType
@@ -78,11 +79,20 @@ class QuantType:
     pack: Callable[[np.ndarray], np.ndarray]
     tile: Callable
     decode: Callable
-    read_bytes: int
+    head_bytes: int = 0
+    column_bytes: int = 0
 
     @property
     def name(self) -> str:
         return self.type.name
+
+    def tile_bytes(self, n_blocks: int) -> int:
+        """Of 16 rows: what every product reads."""
+        return self.head_bytes + n_blocks * self.packed_bytes
+
+    def matrix_bytes(self, n_tiles: int, n_blocks: int) -> int:
+        """Of all that is kept; what products seldom read included."""
+        return n_tiles * (self.tile_bytes(n_blocks) + n_blocks * self.column_bytes)
 
 
 QUANTS: dict[str, QuantType] = {}
@@ -95,7 +105,7 @@ def register(
     """Add a format to QUANTS; its file calls this once."""
     ggml = GGML_TYPES[ggml_id]
     assert ggml.name not in QUANTS and packed_bytes % 32 == 0
-    QUANTS[ggml.name] = QuantType(ggml, activation, packed_bytes, pack, tile, decode, packed_bytes)
+    QUANTS[ggml.name] = QuantType(ggml, activation, packed_bytes, pack, tile, decode)
     return QUANTS[ggml.name]
 
 

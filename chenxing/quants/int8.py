@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from chenxing.kernels.layout import INT8_PER_K
+from chenxing.kernels.layout import INT8_COLUMN, INT8_COLUMNS, INT8_HEAD
 from chenxing.quants.base import QUANTS, TILE_ROWS, QuantType, interleave_groups
 
 
@@ -23,17 +23,31 @@ def quantise(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.rint(weights / safe[:, None]).astype(np.int8), scales
 
 
+def point_to_columns(quant: QuantType, tiles: np.ndarray, first: int, n_tiles: int) -> None:
+    """Write into u8[n, tile bytes], tiles `first` and following of n_tiles, where their columns are."""
+    t = np.arange(first, first + len(tiles))
+    starts = (n_tiles - t) * tiles.shape[1] + t * quant.column_bytes
+    tiles[:, INT8_COLUMNS : INT8_COLUMNS + 8] = starts[:, None].view(np.uint8)
+    tiles[:, INT8_COLUMN : INT8_COLUMN + 8] = np.array([n_tiles * quant.column_bytes]).view(np.uint8)
+
+
+def pack_columns(blocks: np.ndarray) -> np.ndarray:
+    """u8[rows, k, type_size] of the file -> u8[k, rows of whole tiles, type_size]; missing rows are zero."""
+    rows, k, size = blocks.shape
+    words = np.ascontiguousarray(blocks).view(f"u{size}")[..., 0]
+    columns = np.zeros((k, -(-rows // TILE_ROWS) * TILE_ROWS), words.dtype)
+    columns[:, :rows] = words.T
+    return columns.view(np.uint8).reshape(k, -1, size)
+
+
 def _pack(name: str, blocks: np.ndarray) -> np.ndarray:
-    """u8[16 n, k, type_size] -> u8[n, k, bytes for every k], tile by tile as kernels/int8.py says; k is a multiple of
-    32."""
-    n_tiles, k = len(blocks) // TILE_ROWS, blocks.shape[1]
+    """u8[16 n, k, type_size] -> u8[n, tile bytes], the place of the columns left open; k is a multiple of 32."""
+    n_tiles = len(blocks) // TILE_ROWS
     q, scales = quantise(_as_f32(name, blocks))
-    tiles = np.zeros((n_tiles, k * INT8[name].packed_bytes), np.uint8)
+    tiles = np.zeros((n_tiles, INT8[name].tile_bytes(blocks.shape[1])), np.uint8)
     tiles[:, :64] = scales.reshape(n_tiles, TILE_ROWS).view(np.uint8)
-    tiles[:, 64 : 64 + 16 * k] = interleave_groups(q.view(np.uint8)[:, None], 4).reshape(n_tiles, -1)
-    columns = QUANTS[name].pack(blocks).reshape(n_tiles, -1)
-    tiles[:, 64 + 16 * k : 64 + 16 * k + columns.shape[1]] = columns
-    return tiles.reshape(n_tiles, k, -1)
+    tiles[:, INT8_HEAD:] = interleave_groups(q.view(np.uint8)[:, None], 4).reshape(n_tiles, -1)
+    return tiles
 
 
 def _as_f32(name: str, blocks: np.ndarray) -> np.ndarray:
@@ -45,22 +59,21 @@ def _as_f32(name: str, blocks: np.ndarray) -> np.ndarray:
 
 
 def _format(name: str, load: str) -> QuantType:
-    column_bytes = QUANTS[name].packed_bytes
-
     def tile():
         from chenxing.kernels import simd as v
         from chenxing.kernels.int8 import int8_tile
 
-        return int8_tile(column_bytes, getattr(v, load))
+        return int8_tile(getattr(v, load))
 
     return replace(
         QUANTS[name],
         type=replace(QUANTS[name].type, name=f"{name}_INT8"),
         activation="int8",
-        packed_bytes=INT8_PER_K + column_bytes,
+        packed_bytes=TILE_ROWS,
         pack=lambda blocks: _pack(name, blocks),
         tile=tile,
-        read_bytes=TILE_ROWS,
+        head_bytes=INT8_HEAD,
+        column_bytes=TILE_ROWS * QUANTS[name].type.type_size,
     )
 
 

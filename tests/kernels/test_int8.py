@@ -15,6 +15,7 @@ from chenxing.kernels.memory import address, aligned
 from chenxing.kernels.rows import DST, DST_ROW, SRC, SRC_ROW, STEP, N
 from chenxing.models.packing import pack_matrix
 from chenxing.quants import INT8
+from chenxing.quants.int8 import pack_columns, point_to_columns
 
 ROWS_KERNEL = "chenxing.kernels.rows:convert(int8)"
 LINEAR = {name: f"chenxing.quants.kernels:linear({name}_INT8)" for name in INT8}
@@ -68,9 +69,11 @@ def fields(row: np.ndarray, k: int) -> tuple[float, int, np.ndarray, dict[int, f
 
 
 def product(addresses: dict[str, int], blocks: np.ndarray, x: np.ndarray, name: str = "F16") -> np.ndarray:
-    packed = pack_matrix(INT8[name], blocks)
-    y = np.full((len(x), 16 * len(packed)), np.nan, np.float32)
-    Linear(y).run(addresses[LINEAR[name]], packed, quantised(addresses[ROWS_KERNEL], x))
+    tiles = pack_matrix(INT8[name], blocks)
+    point_to_columns(INT8[name], tiles, 0, len(tiles))
+    packed = np.concatenate([tiles.reshape(-1), pack_columns(blocks).reshape(-1)])
+    y = np.full((len(x), 16 * len(tiles)), np.nan, np.float32)
+    Linear(y).run_flat(addresses[LINEAR[name]], packed, x.shape[1], quantised(addresses[ROWS_KERNEL], x))
     return y[:, : len(blocks)]
 
 

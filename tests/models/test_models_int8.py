@@ -104,7 +104,7 @@ def test_they_are_other_weights(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("cache/weights/*.pack"))) == 1  # of one file the latest stays
     read = [count_work(hp, weights, "f16").weight_bytes for weights in (plain, int8)]
     head = plain["output"].read_bytes
-    assert read[1] - head == (read[0] - head) // 2
+    assert head < read[1] < 0.6 * (read[0] - head) + head  # half, and each tile's scales
 
 
 def test_pieces_make_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

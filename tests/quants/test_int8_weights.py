@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
 
+from chenxing.kernels.layout import INT8_COLUMNS, INT8_HEAD
 from chenxing.quants import INT8, QUANTS
-from chenxing.quants.int8 import quantise
+from chenxing.quants.int8 import pack_columns, point_to_columns, quantise
 
 
 def file_blocks(name: str, values: np.ndarray) -> np.ndarray:
@@ -43,25 +44,40 @@ def test_a_row_of_zeros() -> None:
 
 @pytest.mark.parametrize("name", INT8)
 @pytest.mark.parametrize("k", [32, 96])
-def test_the_tile(name: str, k: int) -> None:
-    """Scales, quants in fours of k, then the file's columns: nothing of the file is lost."""
+def test_the_tiles(name: str, k: int) -> None:
+    """Scales, the way to the columns, and quants in fours of k."""
     values = random_values(48, k)
     blocks = file_blocks(name, values)
     meant = gguf.quants.dequantize(blocks.reshape(48, -1), Type[name]).reshape(48, k)
-    packed = INT8[name].pack(blocks)
-    assert packed.shape == (3, k, INT8[name].packed_bytes) and packed[0].nbytes % 64 == 0
+    tiles = INT8[name].pack(blocks)
+    assert tiles.shape == (3, INT8[name].tile_bytes(k)) == (3, INT8_HEAD + 16 * k)
     q, scales = quantise(meant)
-    for t, tile in enumerate(packed.reshape(3, -1)):
+    for t, tile in enumerate(tiles):
         rows = slice(16 * t, 16 * t + 16)
         assert np.array_equal(tile[:64].view(np.float32), scales[rows])
-        found = tile[64 : 64 + 16 * k].view(np.int8).reshape(k // 4, 16, 4)
+        found = tile[INT8_HEAD:].view(np.int8).reshape(k // 4, 16, 4)
         assert np.array_equal(found.transpose(1, 0, 2).reshape(16, k), q[rows])
-        size = QUANTS[name].type.type_size
-        columns = tile[64 + 16 * k :][: 16 * k * size].reshape(k, 16, size)
-        assert np.array_equal(columns.transpose(1, 0, 2), blocks[rows])
 
 
 @pytest.mark.parametrize("name", INT8)
-def test_a_product_reads_a_byte_a_weight(name: str) -> None:
-    assert INT8[name].read_bytes == 16 < INT8[name].packed_bytes
+def test_every_tile_finds_its_columns(name: str) -> None:
+    """They follow all tiles, column by column, each with all rows of whole tiles."""
+    blocks = file_blocks(name, random_values(60, 32))
+    padded = np.concatenate([blocks, np.zeros((4, *blocks.shape[1:]), np.uint8)])
+    tiles, columns = INT8[name].pack(padded), pack_columns(blocks)
+    for first in (0, 3):  # tiles are packed in pieces
+        point_to_columns(INT8[name], tiles[first:], first, 4)
+    whole = np.concatenate([tiles.reshape(-1), columns.reshape(-1)])
+    assert whole.nbytes == INT8[name].matrix_bytes(4, 32)
+    size = 16 * blocks.shape[-1]
+    for t in range(4):
+        start = t * tiles.shape[1]
+        way, to_next = whole[start + INT8_COLUMNS :][:16].view(np.int64)
+        for k in range(32):
+            found = whole[start + way + k * to_next :][:size]
+            assert np.array_equal(found, padded[16 * t : 16 * t + 16, k].reshape(-1))
+
+
+@pytest.mark.parametrize("name", INT8)
+def test_the_formats_have_names_of_their_own(name: str) -> None:
     assert INT8[name].name == f"{name}_INT8" and INT8[name].name not in QUANTS
