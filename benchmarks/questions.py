@@ -14,6 +14,8 @@ from benchmarks import (
     prefix_tree,
     server,
     speculation,
+    stall,
+    throughput,
 )
 
 QUESTIONS: dict[str, ModuleType] = {
@@ -21,6 +23,8 @@ QUESTIONS: dict[str, ModuleType] = {
     "decode": decode,
     "depth": depth,
     "busy": busy,
+    "throughput": throughput,
+    "stall": stall,
     "memory": memory,
     "load_time": load_time,
     "prefix": prefix,

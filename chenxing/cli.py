@@ -68,6 +68,12 @@ def _doctor(subparsers: Any) -> None:
     doctor.add_parsers(subparsers)
 
 
+def _selfcheck(subparsers: Any) -> None:
+    from chenxing.terminal import selfcheck
+
+    selfcheck.add_parsers(subparsers)
+
+
 COMMANDS: dict[str, Callable[[Any], None]] = {
     "run": _run,
     "serve": _serve,
@@ -83,6 +89,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "bench": _bench,
     "cache": _cache,
     "doctor": _doctor,
+    "selfcheck": _selfcheck,
 }
 """Command -> what registers it, in the order of `chenxing -h`."""
 

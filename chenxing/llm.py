@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from chenxing.sampling.grammar import Grammars
 
 Message = dict[str, Any]
+WEIGHTS = ("int8",)  # how weights may be kept instead of as their file has them
 
 
 class LLM:
@@ -82,6 +83,7 @@ class LLM:
         n_threads: int | None = None,
         isa: str | None = None,
         weight_cache: bool = True,
+        weights: str | None = None,
         chat_template: str | None = None,
         kv_type: str = "f16",
         disk_cache: bool = True,
@@ -98,6 +100,8 @@ class LLM:
         n_threads      the physical performance cores that this process may use, by default
         isa            instruction set of the kernels, such as "avx2"; the best one of this CPU by default
         weight_cache   False packs the weights in memory: no packed file is looked for or written
+        weights        "int8": matrices of an F16, BF16 or F32 file as int8 with a scale for each row, activations too,
+                       and those of 6.0 or more times the file's own weights (LLM.int8()); as in the file by default
         chat_template  name of a template or Jinja source, instead of the file's own
         kv_type        how keys and values are kept: f16, bf16, f32, or q8_0, which takes half of f16's memory
         disk_cache     False keeps prompts in memory only; else they are found again after a restart
@@ -114,6 +118,8 @@ class LLM:
         """
         if kv_type not in KV_TYPES:
             raise UsageError(f"kv_type: expected one of {', '.join(KV_TYPES)}, found {kv_type!r}")
+        if weights not in (None, *WEIGHTS):
+            raise UsageError(f"weights: expected {' or '.join(WEIGHTS)}, found {weights!r}")
         for name, n_bytes in (("cache_disk_bytes", cache_disk_bytes), ("cache_ram_bytes", cache_ram_bytes)):
             if n_bytes is not None and n_bytes < 0:
                 raise UsageError(f"{name}: expected 0 or more, found {n_bytes}")
@@ -144,6 +150,7 @@ class LLM:
             on_progress,
             kv_type,
             weight_cache=weight_cache,
+            int8=weights == "int8",
             cache=room,
             n_slots=n_slots,
             n_batch=n_batch,

@@ -33,6 +33,7 @@ class Engine:
 
     n_ctx      tokens that a conversation may have
     kv_type    how keys and values are kept: f16, bf16, f32 or q8_0
+    int8       float matrices of the layers as int8, with outliers apart
     cache      how much of them is kept for later, in memory and on disk
     n_slots    requests that run at the same time
     n_batch    tokens of prompts that one step takes at most
@@ -51,6 +52,7 @@ class Engine:
         kv_type: str = "f16",
         *,
         weight_cache: bool = True,
+        int8: bool = False,
         cache: CacheRoom = DEFAULT_ROOM,
         n_slots: int = N_SLOTS,
         n_batch: int = N_BATCH,
@@ -58,7 +60,9 @@ class Engine:
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
         self.kv_type = kv_type
-        self._model: Model = load_model(gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
+        self._model: Model = load_model(
+            gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache, int8=int8
+        )
         self._cache = cache.open(page_bytes(hp, kv_type), n_ctx, kv_fingerprint(gguf, self._model, kv_type))
         self._sequence: KVSequence | None = None
         self._speculation = speculation
@@ -124,6 +128,15 @@ class Engine:
     def append(self, token: int) -> np.ndarray:
         """Add one token to the conversation. -> the logits f32[n_vocab] after it, valid until the next call."""
         return self._run([token], (0,))[0]
+
+    def truncate(self, n_tokens: int) -> None:
+        """Forget the conversation's tokens from the n-th on, and go on from there."""
+        assert self._sequence and 0 < n_tokens <= self._sequence.n_tokens
+        self._sequence.truncate(n_tokens)
+
+    def check_integrity(self) -> None:
+        """Raises AssertionError if pages are lost, or held by nobody (law L6)."""
+        self._cache.check_integrity()
 
     @property
     def model(self) -> Model:

@@ -78,6 +78,11 @@ class KernelLibrary:
                 builds.remove_old(folder)
             builds.mark_used(folder)
 
+    def has(self, references: Iterable[str]) -> bool:
+        """All these kernels are callable, or in the cache: nothing would be compiled."""
+        folder = builds.folder() / build_id()
+        return all(r in self.addresses or self._path(r, folder).exists() for r in references)
+
     def _path(self, reference: str, folder: Path) -> Path:
         name = "".join(c if c.isalnum() else "_" for c in reference.removeprefix("chenxing."))
         return folder / f"{name}.{self.isa.name}.o"

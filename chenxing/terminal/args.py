@@ -70,13 +70,19 @@ def add_model_flags(group: argparse._ActionsContainer, *, n_ctx: int = 0, least_
         what = f"how {name} are kept, the same for both: {', '.join(KV_TYPES)} (f16)"
         group.add_argument(f"-ct{key}", f"--cache-type-{key}", choices=KV_TYPES, metavar="TYPE", help=what)
     group.add_argument("--isa", metavar="NAME", help="instruction set of the kernels; `chenxing doctor` names them")
+    add_weights_flag(group)
     help_cache = "pack the weights in memory: look for no packed file and write none"
     group.add_argument("--no-weight-cache", dest="weight_cache", action="store_false", help=help_cache)
 
 
+def add_weights_flag(group: argparse._ActionsContainer) -> None:
+    what = "int8: matrices of an F16, BF16 or F32 file with a byte a weight, outliers apart (as in the file)"
+    group.add_argument("--weights", choices=("int8",), help=what)
+
+
 def model_options(args: argparse.Namespace) -> dict[str, Any]:
     """What add_model_flags has read, as load_model takes it. Raises UsageError."""
-    options = {name: getattr(args, name) for name in ("n_ctx", "n_threads", "isa", "weight_cache")}
+    options = {name: getattr(args, name) for name in ("n_ctx", "n_threads", "isa", "weight_cache", "weights")}
     return options | {"kv_type": _kv_type(args)}
 
 

@@ -85,8 +85,15 @@ class Linear:
         self, kernel: int, packed: np.ndarray, x: np.ndarray, *, chunks: Iterable[int] = (0,), tid: int = 0
     ) -> None:
         """packed u8[n_tiles, n_blocks, bytes], x u8[n, bytes of a row] or f32[n, k]."""
-        n, (n_tiles, n_blocks, _) = len(self.y), packed.shape
-        assert self.y.shape[1] == n_tiles * TILE_ROWS and self.y.flags.c_contiguous and packed.flags.c_contiguous
+        assert self.y.shape[1] == len(packed) * TILE_ROWS
+        self.run_flat(kernel, packed, packed.shape[1], x, chunks, tid)
+
+    def run_flat(
+        self, kernel: int, packed: np.ndarray, n_blocks: int, x: np.ndarray, chunks: Iterable[int] = (0,), tid: int = 0
+    ) -> None:
+        """The same for packed weights of any shape."""
+        n, n_tiles = len(self.y), self.y.shape[1] // TILE_ROWS
+        assert self.y.flags.c_contiguous and packed.flags.c_contiguous
         step = np.array([1, n, 0, 0, 0, 0, 0, 0], np.int64)
         bias = 0 if self.bias is None else address(self.bias)
         args = [address(packed), address(x), x.strides[0], self.each, n_blocks, n_tiles, self.per_chunk]

@@ -10,7 +10,7 @@ def test_flags_reach_the_model(model, tmp_path: Path) -> None:
     template = tmp_path / "template.jinja"
     template.write_text("{{ messages }}\n")
     argv = ["run", "m", "-p", "Hi", "-c", "512", "-t", "1", "-n", "2", "-r", r"\n\n", "-r", "END", "--jinja"]
-    argv += ["--isa", "sse", "--no-weight-cache", "-ctv", "q8_0"]
+    argv += ["--isa", "sse", "--no-weight-cache", "--weights", "int8", "-ctv", "q8_0"]
     argv += ["--cache-disk", "8GiB", "--cache-ram", "512"]
     argv += ["-md", "small", "--spec-draft-n-max", "8", "--spec-draft-n-min", "2"]
     argv += [
@@ -23,7 +23,7 @@ def test_flags_reach_the_model(model, tmp_path: Path) -> None:
     ]
     assert cli.main([*argv, "-sys", "Be short."]) == 0
     given = {"n_ctx": 512, "n_threads": 1, "isa": "sse", "weight_cache": False, "kv_type": "q8_0"}
-    given |= {"disk_cache": True, "cache_disk_bytes": 8 << 30, "cache_ram_bytes": 512 << 20}
+    given |= {"weights": "int8", "disk_cache": True, "cache_disk_bytes": 8 << 30, "cache_ram_bytes": 512 << 20}
     given |= {"chat_template": "{{ messages }}", "speculation": SpecOptions(None, "small", 8, 2)}
     assert model.loaded == {"model": "m", **given}
     (call,) = model.llm.calls
