@@ -29,7 +29,7 @@ from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, host_isa
 from chenxing.kvcache import CacheStats
 from chenxing.models.model import page_bytes, read_model
-from chenxing.sampling import Sampler, SamplingParams
+from chenxing.sampling import Constraint, Sampler, SamplingParams
 from chenxing.tokenizer import Tokenizer, load_tokenizer, utf8
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class LLM:
 
     def stream(
         self,
-        prompt: str | list[Message],
+        prompt: str | list[Message] | Prompt,
         *,
         params: SamplingParams | None = None,
         max_tokens: int | None = None,
@@ -175,16 +175,19 @@ class LLM:
         grammar: str | None = None,
         regex: str | None = None,
         grammar_after: str = "",
+        constraint: Constraint | None = None,
         **template_kwargs: Any,
     ) -> Generation:
         """Start an answer; iterate for its text.
 
-        prompt       a user's message, or a list of messages; raw text if `raw` or if the model has no template
+        prompt       a user's message, or a list of messages; raw text if `raw` or if the model has no template; or
+                     what a template has rendered
         max_tokens   at most; None: until the model ends or the context is full
         stop         strings that end the answer and are not part of it; stop_token_ids are tokens that do
         on_prefill   called with tokens done and tokens of the prompt
         response_format, json_schema, grammar, regex   one of them: what the answer must be, see Grammars; `grammar` is
                      llama.cpp's GBNF. grammar_after is the text from which on it must, such as "</think>"
+        constraint   the same, made by `grammars`
         Further arguments go to the chat template (tools, documents, enable_thinking, ...).
 
         Raises ContextError when the prompt does not fit, GrammarError, TemplateError, UsageError.
@@ -196,7 +199,12 @@ class LLM:
         self._engine.check_fits(ids)
         form = {"response_format": response_format, "json_schema": json_schema, "grammar": grammar, "regex": regex}
         given: dict[str, Any] = {name: value for name, value in form.items() if value is not None}
-        constraint = self.grammars.any_of(**given, after=grammar_after) if given else None
+        if given:
+            if constraint:
+                raise UsageError(
+                    f"constraint and {next(iter(given))} exclude each other: an answer follows one grammar"
+                )
+            constraint = self.grammars.any_of(**given, after=grammar_after)
         sampler = Sampler(
             params or self.sampling_defaults,
             self.n_vocab,
@@ -233,11 +241,15 @@ class LLM:
         """The answer to a list of messages, run to the end."""
         return self.generate(messages, **options)
 
-    def prompt_ids(self, prompt: str | list[Message], *, raw: bool = False, **template_kwargs: Any) -> list[int]:
+    def prompt_ids(
+        self, prompt: str | list[Message] | Prompt, *, raw: bool = False, **template_kwargs: Any
+    ) -> list[int]:
         """The token ids that `stream` would compute for this prompt: what the model said before is spelt as it was."""
         return self._ids(self._rendered(prompt, raw, template_kwargs))
 
-    def _rendered(self, prompt: str | list[Message], raw: bool, template_kwargs: dict[str, Any]) -> Prompt:
+    def _rendered(self, prompt: str | list[Message] | Prompt, raw: bool, template_kwargs: dict[str, Any]) -> Prompt:
+        if isinstance(prompt, Prompt):
+            return prompt
         if not raw and self.template is not None:
             messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
             return self.template.render(messages, **template_kwargs)

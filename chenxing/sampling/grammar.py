@@ -76,6 +76,12 @@ class Grammars:
         """A text that llama.cpp's grammar generates from its rule `root`."""
         return self._constraint(to_grammar(parse_gbnf(text)), "grammar", after)
 
+    def lark(self, text: str, after: str = "") -> Constraint:
+        """A text of a grammar in llguidance's Lark, such as chat.tools makes for answers with calls."""
+        from llguidance import LLMatcher
+
+        return self._constraint(LLMatcher.grammar_from_lark(text), "lark", after)
+
     def response_format(self, value: Any, after: str = "") -> Constraint | None:
         """What OpenAI's response_format asks for; None for {"type": "text"}.
 
