@@ -94,6 +94,12 @@ class Checkpoints:
             self._db.execute("INSERT OR IGNORE INTO runs (run, began) VALUES (?, ?)", (run, time.time()))
             self._db.execute("UPDATE runs SET about = ? WHERE run = ?", (text, run))
 
+    def about(self, run: str) -> dict[str, Any]:
+        """What was kept about a run."""
+        with self._errors():
+            row = self._db.execute("SELECT about FROM runs WHERE run = ?", (run,)).fetchone()
+        return msgspec.json.decode(row[0]) if row else {}
+
     def latest(self, run: str) -> Checkpoint:
         """Where to go on with a run. Raises AgentError if there is none of this name."""
         return self.at(run)

@@ -1,7 +1,8 @@
 """ReAct as a graph of two nodes: think, which asks the model, and act, which makes one of the calls that it wants.
 
 One call a step: each is stored before the next begins, and one that changes something stands alone behind its question.
-A run cannot go on for ever: the last time that the model may be asked, it has to answer without tools.
+A run cannot go on for ever: the last time that the model may be asked, it has to answer without tools, and so it has to
+when it makes the same call over and over.
 
 Source: Yao 2023 (ReAct).
 """
@@ -16,6 +17,8 @@ from chenxing.agent.model import Answer, Call, Choice, Message, Model, Usage
 from chenxing.agent.tools import Observation, Toolbox
 
 MAX_ANSWERS = 12
+MOST_REPETITIONS = 3
+"""Times that one call is made before the model has to answer."""
 SYSTEM = (
     "You answer questions with the help of tools. Call a tool when it can give you a fact that you do not know for "
     "certain; its result is then shown to you. When you know enough, answer in plain text, without a call."
@@ -77,7 +80,8 @@ def react(model: Model, toolbox: Toolbox, *, max_answers: int = MAX_ANSWERS, fir
 
     async def think(state: ReactState, context: Context) -> dict[str, Any]:
         n = state.n_answers + 1
-        choice: Choice = "none" if n >= max_answers else first_choice if n == 1 else "auto"
+        is_last = n >= max_answers or _goes_in_circles(state.messages)
+        choice: Choice = "none" if is_last else first_choice if n == 1 else "auto"
         last = [{"role": "user", "content": LAST}] if choice == "none" and n > 1 else []
         answer = await model.answer([*state.messages, *last], toolbox.described, choice, context.emit)
         context.emit(Answered(answer))
@@ -115,6 +119,12 @@ def question(text: str, *, system: str | None = SYSTEM) -> dict[str, Any]:
 
 def _after(state: ReactState) -> str:
     return "calls" if state.calls else "no calls"
+
+
+def _goes_in_circles(messages: list[Message]) -> bool:
+    """The latest calls have all been made often enough, word for word."""
+    made = [[call["function"] for call in m["tool_calls"]] for m in messages if m.get("tool_calls")]
+    return bool(made) and all(sum(call in calls for calls in made) >= MOST_REPETITIONS for call in made[-1])
 
 
 def _shown(observation: Observation) -> str:
