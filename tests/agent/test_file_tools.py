@@ -46,7 +46,9 @@ def test_search(box, tmp_path):
 
 def test_write_says_what_it_would_do_first(box, tmp_path):
     arguments = json.dumps({"path": "new/a.txt", "content": "星"})
-    assert box.question("write_file", arguments) == f"make the file 'new/a.txt' in {tmp_path.resolve()} with 3 bytes:\n星"
+    assert (
+        box.question("write_file", arguments) == f"make the file 'new/a.txt' in {tmp_path.resolve()} with 3 bytes:\n星"
+    )
     assert box.question("write_file", json.dumps({"path": "stars.txt", "content": ""})).startswith("replace the file")
     assert not (tmp_path / "new").exists()
     assert asyncio.run(box.call("write_file", arguments)).text == "wrote 3 bytes to new/a.txt"

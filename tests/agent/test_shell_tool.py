@@ -25,7 +25,9 @@ def python(code):
 def test_a_program_runs_as_it_stands(tmp_path):
     tools = box(tmp_path)
     found = call(tools, *python("import os, sys; print(os.getcwd(), sys.argv[1:])"), "a b", "$HOME", "x; echo y", "")
-    assert found.text == f"{tmp_path.resolve()} ['a b', '$HOME', 'x; echo y', '']\n\n[exit code 0]" and not found.is_error
+    assert (
+        found.text == f"{tmp_path.resolve()} ['a b', '$HOME', 'x; echo y', '']\n\n[exit code 0]" and not found.is_error
+    )
     assert call(tools, *python("import sys; print('oh', file=sys.stderr); sys.exit(3)")).text == "oh\n\n[exit code 3]"
 
 
