@@ -10,7 +10,7 @@ added; edges and routes then say which nodes come next. `flow.py` runs it.
     print(graph.draw())
     print(graph.invoke({"question": "..."}).state)
 
-Source: Malewicz 2010 (Pregel); LangGraph 1.0's documentation for what its users expect.
+Source: Malewicz 2010 (Pregel); LangGraph (2024) for reducers, conditional edges, interrupts and their names.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -122,6 +122,10 @@ class Graph:
         for route in self.routes:
             if route.source in ended:
                 targets.update(_chosen(route, state, step))
+        if waiting and not targets:
+            sources, target = self.edges[min(waiting)]
+            missing = ", ".join(s for s in sources if s not in waiting[min(waiting)])
+            raise AgentError(f"step {step}: {target!r} waits for {missing}, and nothing runs that could lead there")
         return tuple(name for name in self.nodes if name in targets), waiting
 
     def astream(
@@ -162,9 +166,8 @@ def _chosen(route: Route, state: Any, step: int) -> list[str]:
         choice = route.choose(state)
     except Exception as error:
         raise NodeError(f"{route.source} (its route)", step, error) from error
-    keys = [choice] if isinstance(choice, str) else list(choice)
-    for key in keys:
-        if key not in route.targets:
-            found = AgentError(f"expected one of {', '.join(route.targets)}, found {key!r}")
-            raise NodeError(f"{route.source} (its route)", step, found)
+    keys = [choice] if not isinstance(choice, list | tuple | set) else list(choice)
+    if not keys or not set(keys) <= set(route.targets):
+        found = AgentError(f"expected one of {', '.join(route.targets)}, or several, found {choice!r}")
+        raise NodeError(f"{route.source} (its route)", step, found)
     return [route.targets[key] for key in keys]

@@ -90,6 +90,20 @@ def test_a_join_waits_anew_each_round():
     assert log_of(graph, {"log": [], "n": 0}) == ["a", "b", "join"] * 2
 
 
+def test_a_join_that_can_never_be_reached_is_an_error():
+    edges = [(START, "a"), (START, "b"), (("a", "b"), "join")]
+    graph = graph_of(["a", "b", "join"], edges, [("join", lambda state: "a", ["a", END])])
+    with pytest.raises(AgentError, match="step 2: 'join' waits for b, and nothing runs that could lead there"):
+        graph.invoke({"log": []})
+
+
+def test_a_branch_may_end_the_run_beside_a_join_that_waits():
+    graph = graph_of(["a", "b", "join"], [(START, "a"), (START, "b"), (("a", "b"), "join"), ("join", END)])
+    graph.edges[2] = (("a", "join"), "join")
+    graph.add_edge("b", END)
+    assert log_of(graph) == ["a", "b"]
+
+
 def test_a_cycle_with_a_route():
     def count(state):
         return {"n": state["n"] + 1}
@@ -216,7 +230,8 @@ def test_an_update_that_cannot_be_stored_names_the_node_too():
 
 
 def test_a_route_that_fails_or_leads_elsewhere():
-    for choose, message in ((lambda s: s["nothing"], "KeyError"), (lambda s: "b", "expected one of a, .*found 'b'")):
+    for choose, message in ((lambda s: s["nothing"], "KeyError"), (lambda s: "b", "expected one of a, .*found 'b'"),
+                            (lambda s: [], r"found \[\]"), (lambda s: None, "found None")):  # fmt: skip
         graph = graph_of("a", [(START, "a")], [("a", choose, ["a", END])])
         with pytest.raises(NodeError, match=message):
             graph.invoke({"log": []})
