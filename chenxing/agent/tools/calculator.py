@@ -83,9 +83,9 @@ def _value(node: ast.expr) -> Number:
 
 def _combined(op: type[ast.operator], left: Number, right: Number) -> Number:
     if isinstance(left, int) and isinstance(right, int):
-        bits = left.bit_length()
+        bits = left.bit_length() - 1  # so many at least, whatever the leading digits are
         n_bits = bits + right.bit_length() if op is ast.Mult else bits * abs(right) if op is ast.Pow else 0
-        if n_bits > MAX_BITS + 1 and abs(left) > 1:
+        if n_bits > MAX_BITS and left and right:
             raise _too_large()
     result = _BINARY[op](left, right)
     if isinstance(result, complex):

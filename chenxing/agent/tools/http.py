@@ -6,6 +6,7 @@ not public (loopback, private, link-local, ...) is refused, unless it is in the 
 `localhost` and in the list. No proxies, no cookies, no credentials.
 """
 
+import errno
 import ipaddress
 import re
 import socket
@@ -44,7 +45,7 @@ def parse_host(text: str) -> Host:
         name, port = url.raw_host, url.explicit_port
     except ValueError as error:
         raise AgentError(f"host {text!r}: {error}") from error
-    if not name or url.user is not None or url.raw_path_qs not in ("", "/") or text.endswith(("/", "?", "#")):
+    if not name or re.search(r"[\s/?#@\\]", text):
         raise AgentError(f"host {text!r}: expected a name such as example.com or example.com:8080")
     return Host(_canonical(name), port)
 
@@ -145,7 +146,9 @@ def _resolver(hosts: Collection[Host]) -> Any:
             for item in found:
                 address = _canonical(item["host"])
                 if not (is_public(address) or address in listed or is_own):
-                    raise OSError(f"{host} is at {address}, which is not public, and not in the list as an address")
+                    raise OSError(
+                        errno.EACCES, f"{host} is at {address}, which is not public, and not in the list as an address"
+                    )
             return found
 
         async def close(self) -> None:

@@ -32,18 +32,18 @@ def arguments_type(function: Callable[..., Any]) -> type[msgspec.Struct]:
             fields.append((parameter.name, kind))
         else:
             fields.append((parameter.name, kind, _default(parameter.default)))
-    return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+    return msgspec.defstruct(re.sub(r"\W", "_", name), fields, kw_only=True, forbid_unknown_fields=True)
 
 
 def schema_of(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     """A JSON schema of an object. Raises AgentError for a type that has none."""
     name = arguments.__name__
     try:
-        _, components = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+        [reference], components = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
     except (TypeError, ValueError) as error:
         reason = str(error).strip().splitlines()[-1]
         raise AgentError(f"tool {name!r}: expected types that JSON knows: {reason}") from error
-    schema = components.pop(name)
+    schema = components.pop(reference["$ref"].rpartition("/")[2])
     schema.pop("title", None)
     return schema | ({"$defs": components} if components else {})
 
@@ -83,5 +83,7 @@ def _described(line: str, names: Any) -> tuple[str, str] | None:
 
 def _default(value: Any) -> Any:
     if isinstance(value, list | dict | set):
+        if not value:
+            return msgspec.field(default_factory=type(value))  # which the schema can show
         return msgspec.field(default_factory=lambda: value.copy())
     return value
