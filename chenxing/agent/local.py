@@ -23,6 +23,7 @@ class LocalModel:
     """llm         is closed by its owner, when nothing runs any more
     params      of sampling; the model's own by default
     max_tokens  of one answer; a grammar permits texts without end, so there is always a limit
+    parallel_calls  an answer may hold several; small models then make the same call again and again
 
     Answers of parallel nodes are given one after the other.
     """
@@ -33,12 +34,14 @@ class LocalModel:
         *,
         params: "SamplingParams | None" = None,
         max_tokens: int = MAX_TOKENS,
+        parallel_calls: bool = False,
         **template_kwargs: Any,
     ) -> None:
         if llm.template is None:
             raise UsageError(f"{llm.path.name} has no chat template: give one, such as chatml, with --chat-template")
         self._llm, self._params, self._max_tokens = llm, params, max_tokens
         self._calling, self._kwargs = ToolCalling(llm.template), template_kwargs
+        self._parallel = parallel_calls
         self._lock = threading.Lock()  # an LLM answers one at a time
 
     async def answer(
@@ -62,7 +65,7 @@ class LocalModel:
         choice: Choice,
         on_piece: OnPiece,
     ) -> Answer:
-        request = tool_request(tools or None, choice if tools else None)
+        request = tool_request(tools or None, choice if tools else None, self._parallel)
         prompt = self._calling.render(messages, request, **self._kwargs)
         grammar = prompt.grammar
         with self._lock:

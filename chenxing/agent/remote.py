@@ -112,8 +112,8 @@ class RemoteModel:
                     chunk = json.loads(line[5:])
                 except ValueError as error:
                     raise AgentError(f"{self._url}: expected JSON, found {line[:200]!r}") from error
-                if error := chunk.get("error"):
-                    raise AgentError(f"{self._url}: {_message(error)}")
+                if failure := chunk.get("error"):
+                    raise AgentError(f"{self._url}: {_message(failure)}")
                 yield chunk
 
     async def _failure(self, reply: "aiohttp.ClientResponse", has_tools: bool) -> AgentError:

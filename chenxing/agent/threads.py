@@ -27,7 +27,8 @@ async def in_thread(function: Callable[[], T]) -> T:
             future.set_exception(error)
 
     def run() -> None:
-        error, value = None, None
+        error: BaseException | None = None
+        value: T | None = None
         try:
             value = function()
         except StopIteration as stop:  # which a future does not take

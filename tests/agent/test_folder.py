@@ -32,8 +32,8 @@ def folder(request, place):
 
 def test_read_list_and_write(folder, place):
     assert folder.read("a.txt") == b"A" and folder.read("./sub//b.txt") == b"B"
-    assert folder.list("") == [Entry("a.txt", "file", 1), Entry("sub", "folder", 0)]
-    assert folder.list("sub") == [Entry("sub/b.txt", "file", 1)]
+    assert folder.entries("") == [Entry("a.txt", "file", 1), Entry("sub", "folder", 0)]
+    assert folder.entries("sub") == [Entry("sub/b.txt", "file", 1)]
     folder.write("new/deep/c.txt", b"C")
     folder.write("a.txt", b"AA")
     assert (place / "in/new/deep/c.txt").read_bytes() == b"C" and folder.read("a.txt") == b"AA"
@@ -59,7 +59,7 @@ def test_read_list_and_write(folder, place):
     ],
 )
 def test_paths_that_lead_out(folder, path):
-    for act in (folder.read, folder.list, folder.exists, lambda path: folder.write(path, b"x")):
+    for act in (folder.read, folder.entries, folder.exists, lambda path: folder.write(path, b"x")):
         with pytest.raises(ToolError, match="expected a path"):
             act(path)
 
@@ -82,12 +82,12 @@ def test_links_are_not_followed(folder, place):
         with pytest.raises(ToolError, match="link"):
             folder.write(path, b"x")
     with pytest.raises(ToolError, match="link"):
-        folder.list("up")
+        folder.entries("up")
     with pytest.raises(ToolError, match="link"):
         folder.write("up/new.txt", b"x")
     assert (place / "secret.txt").read_text() == "secret" and not (place / "made.txt").exists()
     assert not (place / "new.txt").exists()
-    assert {entry.kind for entry in folder.list("") if entry.path in ("out.txt", "inner.txt", "up")} == {"other"}
+    assert {entry.kind for entry in folder.entries("") if entry.path in ("out.txt", "inner.txt", "up")} == {"other"}
 
 
 @links
@@ -109,7 +109,7 @@ def test_sizes(folder, place):
 
 
 def test_what_is_not_there(folder):
-    for act in (folder.read, folder.list):
+    for act in (folder.read, folder.entries):
         with pytest.raises(ToolError, match="no such file"):
             act("nothing/here")
     with pytest.raises(ToolError, match=r"link or a file|Not a directory|no such"):

@@ -29,6 +29,7 @@ def test_a_server_over_stdio():
             assert set(box.tools) == {"get_current_time", "convert_time"}
             described = box.tools["convert_time"]
             assert described.parameters["required"] == list(TOKYO) and "timezones" in described.description
+            assert "title" not in json.dumps(described.parameters)
             assert not described.changes, "it says that it only reads, and is trusted"
             # the calls of a graph's nodes come from other tasks
             found = await asyncio.create_task(box.call("convert_time", json.dumps(TOKYO)))

@@ -22,7 +22,7 @@ def file_tools(folder: Folder) -> list[Tool]:
 
         path  of the folder; leave it out for the top one
         """
-        entries = folder.list(path)
+        entries = folder.entries(path)
         lines = [_listed(entry) for entry in entries[:MAX_ENTRIES]]
         if len(entries) > MAX_ENTRIES:
             lines.append(f"[{len(entries) - MAX_ENTRIES} more]")
@@ -112,13 +112,13 @@ def _matches(folder: Folder, path: str, wanted: str) -> Iterator[str]:
 
 def _files_below(folder: Folder, path: str) -> Iterator[Entry]:
     """Depth first, in the order of names; what disappears meanwhile is left out."""
-    waiting = folder.list(path)[::-1]
+    waiting = folder.entries(path)[::-1]
     while waiting:
         entry = waiting.pop()
         if entry.kind == "file":
             yield entry
         elif entry.kind == "folder":
             try:
-                waiting += folder.list(entry.path)[::-1]
+                waiting += folder.entries(entry.path)[::-1]
             except ToolError:
                 continue

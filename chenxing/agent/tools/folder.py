@@ -45,7 +45,7 @@ class Folder(ABC):
         self.root = root
 
     @abstractmethod
-    def list(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[Entry]:
         """What is directly in a folder, sorted by name."""
 
     @abstractmethod
@@ -60,7 +60,7 @@ class Folder(ABC):
         """Whether there is something of this name, be it what it may."""
         *parents, name = _file_names(path)
         try:
-            return any(entry.path.rpartition("/")[2] == name for entry in self.list("/".join(parents)))
+            return any(entry.path.rpartition("/")[2] == name for entry in self.entries("/".join(parents)))
         except ToolError:
             return False
 
@@ -93,10 +93,10 @@ def names_of(path: str) -> list[str]:
 class OpenatFolder(Folder):
     """Walks from one descriptor to the next."""
 
-    def list(self, path: str) -> list[Entry]:
-        with self._opened(path, names_of(path)) as fd, os.scandir(fd) as entries:
+    def entries(self, path: str) -> list[Entry]:
+        with self._opened(path, names_of(path)) as fd, os.scandir(fd) as found:
             prefix = "/".join(names_of(path))
-            return sorted((_entry(prefix, item) for item in entries), key=lambda entry: entry.path)
+            return sorted((_entry(prefix, item) for item in found), key=lambda entry: entry.path)
 
     def read(self, path: str) -> bytes:
         *parents, name = _file_names(path)
@@ -128,7 +128,7 @@ class OpenatFolder(Folder):
                 raise
 
     @contextmanager
-    def _opened(self, path: str, names: "list[str]", *, make: bool = False) -> Iterator[int]:
+    def _opened(self, path: str, names: list[str], *, make: bool = False) -> Iterator[int]:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         with _told(path):
             fd = os.open(self.root, flags)
@@ -149,10 +149,10 @@ class OpenatFolder(Folder):
 class CheckedFolder(Folder):
     """Checks a path, opens it, and checks that what was opened is what was checked."""
 
-    def list(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[Entry]:
         names = names_of(path)
-        with _told(path), os.scandir(self._checked(path, names)) as entries:
-            return sorted((_entry("/".join(names), item) for item in entries), key=lambda entry: entry.path)
+        with _told(path), os.scandir(self._checked(path, names)) as found:
+            return sorted((_entry("/".join(names), item) for item in found), key=lambda entry: entry.path)
 
     def read(self, path: str) -> bytes:
         names = _file_names(path)
@@ -189,7 +189,7 @@ class CheckedFolder(Folder):
                 temporary.unlink(missing_ok=True)
                 raise
 
-    def _checked(self, path: str, names: "list[str]") -> Path:
+    def _checked(self, path: str, names: list[str]) -> Path:
         place = self.root
         for name in names:
             place /= name

@@ -90,12 +90,21 @@ def _tool(client: "mcp.Client", listed: "mcp.Tool", trusted: bool, timeout: floa
     return Tool(
         name=re.sub(r"[^A-Za-z0-9_.:/-]", "_", listed.name)[:128],
         description=listed.description or "",
-        parameters=listed.input_schema,
+        parameters=_untitled(listed.input_schema),
         check=dict,  # the server checks them
         function=call,
         changes=not only_reads,
         timeout=timeout + 1,
     )
+
+
+def _untitled(schema: Any) -> Any:
+    """Without the titles that servers generate from names, which models take for names."""
+    if isinstance(schema, list):
+        return [_untitled(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _untitled(item) for key, item in schema.items() if key != "title" or not isinstance(item, str)}
 
 
 def _shown(part: Any) -> str:

@@ -77,8 +77,10 @@ def described_parameters(function: Callable[..., Any]) -> dict[str, str]:
 
 def _described(line: str, names: Any) -> tuple[str, str] | None:
     match = _DESCRIBED.fullmatch(line)
-    name = (match[2] or match[3] or match[4]) if match else None
-    return (name, match[5].strip()) if match and name in names else None
+    if match is None:
+        return None
+    name = str(match[2] or match[3] or match[4])
+    return (name, match[5].strip()) if name in names else None
 
 
 def _default(value: Any) -> Any:
