@@ -194,7 +194,7 @@ class LLM:
         """
         if max_tokens is not None and max_tokens < 0:
             raise UsageError(f"max_tokens: expected at least 0, found {max_tokens}")
-        rendered = self._rendered(prompt, raw, template_kwargs)
+        rendered = prompt if isinstance(prompt, Prompt) else self._rendered(prompt, raw, template_kwargs)
         ids = self._ids(rendered)
         self._engine.check_fits(ids)
         form = {"response_format": response_format, "json_schema": json_schema, "grammar": grammar, "regex": regex}
@@ -241,15 +241,11 @@ class LLM:
         """The answer to a list of messages, run to the end."""
         return self.generate(messages, **options)
 
-    def prompt_ids(
-        self, prompt: str | list[Message] | Prompt, *, raw: bool = False, **template_kwargs: Any
-    ) -> list[int]:
+    def prompt_ids(self, prompt: str | list[Message], *, raw: bool = False, **template_kwargs: Any) -> list[int]:
         """The token ids that `stream` would compute for this prompt: what the model said before is spelt as it was."""
         return self._ids(self._rendered(prompt, raw, template_kwargs))
 
-    def _rendered(self, prompt: str | list[Message] | Prompt, raw: bool, template_kwargs: dict[str, Any]) -> Prompt:
-        if isinstance(prompt, Prompt):
-            return prompt
+    def _rendered(self, prompt: str | list[Message], raw: bool, template_kwargs: dict[str, Any]) -> Prompt:
         if not raw and self.template is not None:
             messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
             return self.template.render(messages, **template_kwargs)

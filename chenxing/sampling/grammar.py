@@ -77,10 +77,10 @@ class Grammars:
         return self._constraint(to_grammar(parse_gbnf(text)), "grammar", after)
 
     def lark(self, text: str, after: str = "") -> Constraint:
-        """A text of a grammar in llguidance's Lark, such as chat.tools makes for answers with calls."""
+        """A text of llguidance's Lark grammar, which whoever calls this has made: its errors speak of places in it."""
         from llguidance import LLMatcher
 
-        return self._constraint(LLMatcher.grammar_from_lark(text), "lark", after)
+        return self._constraint(str(LLMatcher.grammar_from_lark(text)), "grammar", after)
 
     def response_format(self, value: Any, after: str = "") -> Constraint | None:
         """What OpenAI's response_format asks for; None for {"type": "text"}.
