@@ -2,7 +2,7 @@
 
 Each step is one transaction, synced to the disk before the next step begins: a run that is killed at any moment goes on
 from its last whole step. What a step did outside (a file that was written) may then be done again, so what must not be
-is given a step of its own. Nothing is ever changed or deleted by going on: steps are only added.
+is given a step of its own. Going on with a run only adds steps; nothing is changed or deleted but by `forget`.
 """
 
 import os
@@ -66,6 +66,7 @@ class Checkpoints:
             self._db = sqlite3.connect(self._path, timeout=10, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA secure_delete = ON")
         self._make()
 
     def save(self, at: Checkpoint) -> None:
@@ -166,6 +167,15 @@ class Checkpoints:
             data = msgspec.json.encode(forked).decode()
             self._db.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?)", (run, at.step, time.time(), data))
         return forked
+
+    def forget(self, run: str) -> None:
+        """Remove a run from the file, to the last byte; forks keep what they have of their own."""
+        self.latest(run)
+        with self._transaction():
+            self._db.execute("DELETE FROM checkpoints WHERE run = ?", (run,))
+            self._db.execute("DELETE FROM runs WHERE run = ?", (run,))
+        with self._errors():
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         self._db.close()

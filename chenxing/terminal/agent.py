@@ -32,9 +32,9 @@ _MAX_GRAPH_STEPS = 10_000  # what ends a run is --max-steps, the number of the m
 
 def run(args: argparse.Namespace) -> int:
     """Runs `chenxing agent`. What can be wrong with flags is found before a model is loaded."""
-    chosen = [flag for flag in ("list_runs", "show", "resume") if getattr(args, flag)]
+    chosen = [flag for flag in ("list_runs", "show", "forget", "resume") if getattr(args, flag)]
     if len(chosen) > 1:
-        raise UsageError("--list, --show and --resume exclude each other")
+        raise UsageError("--list, --show, --forget and --resume exclude each other")
     if not args.resume and (args.approve or args.deny or args.from_step is not None):
         raise UsageError("--approve, --deny and --from-step are for --resume RUN")
     if args.approve and args.deny:
@@ -44,6 +44,9 @@ def run(args: argparse.Namespace) -> int:
             return list_runs(store)
         if args.show:
             return show_run(store, args.show)
+        if args.forget:
+            store.forget(args.forget)
+            return 0
         setup, start = _resumed(args, store) if args.resume else _begun(args)
         tools = builtin_tools(setup)
         watcher: Watcher = JsonWatcher() if args.json else TextWatcher()
@@ -114,9 +117,8 @@ async def _run(
         else:
             system = SYSTEM if setup.system is None else setup.system
             at = graph.begin(question(setup.question, system=system), run=start)
-        store.save(at)
-        if not isinstance(start, Checkpoint):
             store.describe(at.run, msgspec.to_builtins(setup))
+        store.save(at)
         watcher.begin(at.run)
         return await _followed(graph, at, store, watcher)
 

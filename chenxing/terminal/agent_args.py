@@ -84,6 +84,7 @@ def _add_run_flags(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--list", dest="list_runs", action="store_true", help="list the runs that are kept")
     add("--show", metavar="RUN", help="show the steps of a run")
+    add("--forget", metavar="RUN", help="remove a run and what was said in it")
     add("--resume", metavar="RUN", help="go on with a run, with the model and the tools that it had")
     add("--from-step", type=at_least(0), metavar="N", help="with --resume: a new run that begins at step N of that one")
     add("--approve", action="store_true", help="with --resume: say yes to what the run asks")

@@ -90,7 +90,7 @@ class TextWatcher:
         if state.ending == "length":
             self._note("[cut off: the answer reached -n, or the context is full]")
         if self._is_apart:
-            print(visible(state.answer).strip(), file=self._out, flush=True)
+            print(state.answer.strip(), file=self._out, flush=True)
 
     def _note(self, text: str) -> None:
         self._trace.line(text, "dim")

@@ -4,13 +4,15 @@ import os
 import sqlite3
 import subprocess
 import sys
+import zlib
 from operator import add
 from pathlib import Path
+from random import Random
 from typing import Annotated, TypedDict
 
 import pytest
 
-from chenxing.agent import END, START, Checkpoints, Graph, NodeEnd, answered
+from chenxing.agent import END, START, Checkpoints, Graph, NodeEnd, StepEnd, answered
 from chenxing.errors import AgentError, NodeError, StepLimitError
 
 
@@ -144,6 +146,54 @@ def test_replaying_gives_the_same_steps(store):
     assert [at.values for at in store.history("again")] == [at.values for at in store.history("r")]
 
 
+def random_graph(rng, n_nodes=5):
+    """Nodes that write down a digest of what they saw; edges, joins and routes at random; some ask."""
+    names = [f"n{i}" for i in range(n_nodes)]
+
+    def node(name, asks):
+        def run(state, context):
+            said = context.interrupt(name) if asks else ""
+            return {"log": [zlib.crc32(f"{name}{said}{state['log']}".encode())]}
+
+        return run
+
+    graph = Graph(State)
+    for name in names:
+        graph.add_node(name, node(name, rng.random() < 0.2))
+        digest = rng.randrange(100)
+        targets = rng.sample([*names, END], 3)
+        graph.add_conditional_edges(
+            name,
+            lambda s, d=digest, t=targets: END if len(s["log"]) > 12 else t[(d + s["log"][-1]) % 3],
+            [*dict.fromkeys([*targets, END])],
+        )
+    for name in names:
+        graph.add_edge(START, name)
+    return graph
+
+
+def to_the_end(graph, at, store=None):
+    """Every question is answered with its own name."""
+    while not at.is_over:
+        if at.asks:
+            at = answered(at, "!", node=min(at.asks))
+            continue
+        for event in graph.stream(at, store=store, max_steps=200):
+            if isinstance(event, StepEnd):
+                at = event.checkpoint
+    return at
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_from_wherever_a_run_goes_on_it_comes_to_the_same_end(store, seed):
+    graph = random_graph(Random(seed))
+    without_store = to_the_end(graph, graph.begin({"log": []}, run="r"))
+    end = to_the_end(graph, graph.begin({"log": []}, run="r"), store)
+    assert end == without_store and len(end.values["log"]) >= 5
+    for at in store.history("r")[:: 1 + seed % 3]:
+        assert to_the_end(graph, store.fork(at, f"f{at.step}"), store).values == end.values
+
+
 def test_a_fork_needs_a_new_name(store):
     counting().invoke({"log": []}, run="r", store=store)
     with pytest.raises(AgentError, match="a run 'r' already"):
@@ -207,6 +257,20 @@ def test_what_is_said_about_runs(store):
         ("first", {"question": "星?"}, True),
     ]
     assert store.about("first") == {"question": "星?"} and store.about("none") == {}
+
+
+def test_a_run_is_forgotten_to_the_last_byte(store, tmp_path):
+    graph = Graph(State)
+    graph.add_node("a", lambda state: {"log": [123456789123456789]})
+    graph.add_edge(START, "a")
+    graph.add_edge("a", END)
+    graph.invoke({"log": []}, run="r", store=store)
+    store.fork(store.at("r", 0), "f")
+    store.forget("r")
+    assert [run.name for run in store.runs()] == ["f"] and [at.run for at in store.history("f")] == ["f"]
+    assert not any(b"123456789123456789" in file.read_bytes() for file in (tmp_path / "sub").iterdir())
+    with pytest.raises(AgentError, match="there is no run 'r'"):
+        store.forget("r")
 
 
 def test_unknown_runs_steps_and_nodes(store):

@@ -98,6 +98,19 @@ def test_list_show_resume_and_replay(agent):
         assert f"[from {name} step 2]" in agent("--list")[1] and agent("--resume", name)[:2] == (0, "42\n")
 
 
+def test_a_run_is_forgotten(agent):
+    with FakeServer([text_chunks("So.")]) as server:
+        name = run_name(agent("m", "--base-url", server.url, "Why?")[2])
+    assert agent("--forget", name) == (0, "", "") and agent("--list")[2] == "no runs are kept\n"
+
+
+def test_what_is_not_needed_is_not_imported():
+    unwanted = {"mcp", "aiohttp", "numba", "numpy", "rich", "prompt_toolkit"}
+    code = f"import sys, chenxing.terminal.agent\nprint({unwanted} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.stdout == "set()\n", done.stderr
+
+
 def test_limits(agent):
     calls = [call_chunks("calculator", {"expression": f"{n}+1"}) for n in range(2)]
     with FakeServer([*calls, text_chunks("Enough", "length")]) as server:
