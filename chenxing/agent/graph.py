@@ -13,6 +13,7 @@ added; edges and routes then say which nodes come next. `flow.py` runs it.
 Source: Malewicz 2010 (Pregel); LangGraph (2024) for reducers, conditional edges, interrupts and their names.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -156,18 +157,15 @@ class Graph:
 
     def invoke(self, given: Any, **options: Any) -> StepEnd:
         """`ainvoke` for those who have no event loop."""
-        import asyncio
-
         return asyncio.run(self.ainvoke(given, **options))
 
 
 def _chosen(route: Route, state: Any, step: int) -> list[str]:
     try:
         choice = route.choose(state)
+        keys = choice if isinstance(choice, list | tuple) else [choice]
+        if not keys or any(not isinstance(key, str) or key not in route.targets for key in keys):
+            raise AgentError(f"expected one of {', '.join(route.targets)}, or a list of them, found {choice!r}")
     except Exception as error:
         raise NodeError(f"{route.source} (its route)", step, error) from error
-    keys = [choice] if not isinstance(choice, list | tuple | set) else list(choice)
-    if not keys or not set(keys) <= set(route.targets):
-        found = AgentError(f"expected one of {', '.join(route.targets)}, or several, found {choice!r}")
-        raise NodeError(f"{route.source} (its route)", step, found)
     return [route.targets[key] for key in keys]

@@ -17,6 +17,7 @@ from chenxing.agent.react import SYSTEM, question, react
 from chenxing.agent.threads import in_thread
 from chenxing.agent.tools import Tool, Toolbox
 from chenxing.errors import AgentError, ChenxingError, UsageError
+from chenxing.terminal.agent_keys import forget_typed
 from chenxing.terminal.agent_runs import list_runs, open_runs, show_run
 from chenxing.terminal.agent_setup import Setup, builtin_tools, mcp_tools_of, remote_model, setup_of
 from chenxing.terminal.agent_show import JsonWatcher, TextWatcher, Watcher
@@ -55,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
                 return asyncio.run(_run(setup, model, tools, start, store, watcher))
         except KeyboardInterrupt:
             name = start.run if isinstance(start, Checkpoint) else start
-            print(f"\nchenxing: stopped; chenxing agent --resume {name} goes on", file=sys.stderr)
+            how = f"; chenxing agent --resume {name} goes on" if store.about(name) else ""
+            print(f"\nchenxing: stopped{how}", file=sys.stderr)
             return 130
 
 
@@ -151,6 +153,7 @@ async def _followed(graph: Graph, at: Checkpoint, store: Checkpoints, watcher: W
 
 async def _permission() -> bool | None:
     """What the person says; None if stdin has ended. Not input(): a thread in it could not be left behind."""
+    forget_typed()
     print("permit this? [y/N] ", end="", flush=True)
     line = await in_thread(lambda: os.read(sys.stdin.fileno(), 1000))
     return line.strip().lower() in (b"y", b"yes") if line else None

@@ -229,12 +229,20 @@ def test_an_update_that_cannot_be_stored_names_the_node_too():
         graph.invoke({"log": []})
 
 
-def test_a_route_that_fails_or_leads_elsewhere():
-    for choose, message in ((lambda s: s["nothing"], "KeyError"), (lambda s: "b", "expected one of a, .*found 'b'"),
-                            (lambda s: [], r"found \[\]"), (lambda s: None, "found None")):  # fmt: skip
-        graph = graph_of("a", [(START, "a")], [("a", choose, ["a", END])])
-        with pytest.raises(NodeError, match=message):
-            graph.invoke({"log": []})
+@pytest.mark.parametrize(
+    ("choose", "message"),
+    [
+        (lambda s: s["nothing"], "KeyError"),
+        (lambda s: "b", "expected one of a, .*found 'b'"),
+        (lambda s: [], r"found \[\]"),
+        (lambda s: None, "found None"),
+        (lambda s: [{}], r"found \[{}\]"),
+    ],
+)
+def test_a_route_that_fails_or_leads_elsewhere(choose, message):
+    graph = graph_of("a", [(START, "a")], [("a", choose, ["a", END])])
+    with pytest.raises(NodeError, match=message):
+        graph.invoke({"log": []})
 
 
 def test_others_end_their_step_when_one_fails():

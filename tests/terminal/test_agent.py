@@ -1,5 +1,6 @@
 """`chenxing agent` against a server that a test scripts."""
 
+import contextlib
 import json
 import os
 import signal
@@ -186,3 +187,31 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(agent, tmp_path):
         _, err = process.communicate(timeout=100)
         assert process.returncode == 130 and f"--resume {name} goes on" in err and "Traceback" not in err
         assert agent("--resume", name)[:2] == (0, "42\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(("keys", "made"), [(b"y\n", True), (b"n\n", False), (b"\n", False), (b"\x04", False)])
+def test_a_person_at_a_terminal_is_asked_and_keys_pressed_before_are_no_answer(tmp_path, keys, made):
+    import pty
+
+    call = [chunk({"content": "Thinking aloud."}), *call_chunks("write_file", WRITE)]
+    with FakeServer([call, text_chunks("Done.")]) as server:
+        command = [sys.executable, "-m", "chenxing", "agent", "--runs", str(tmp_path / "runs.db"), "m"]
+        command += ["--base-url", server.url, "--tools", "files", "--dir", str(tmp_path), "Write hello."]
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execv(sys.executable, command)
+        os.write(terminal, b"y\ny\n")
+        shown, is_asked = b"", False
+        with contextlib.suppress(OSError):  # how a pseudo-terminal ends on Linux
+            while data := os.read(terminal, 4096):
+                shown += data
+                if not is_asked and b"permit this? [y/N]" in shown:
+                    is_asked = True
+                    os.write(terminal, keys)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        os.close(terminal)
+    text = shown.decode()
+    assert is_asked and "make the file 'a.txt'" in text and "Thinking aloud." in text
+    assert (tmp_path / "a.txt").exists() is made
+    assert (code == 3 and "stopped at a question" in text) if keys == b"\x04" else (code == 0 and "Done." in text)
