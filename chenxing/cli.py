@@ -38,6 +38,12 @@ def _serve(subparsers: Any) -> None:
     serve.add_parsers(subparsers, start)
 
 
+def _agent(subparsers: Any) -> None:
+    from chenxing.terminal import agent_args
+
+    agent_args.add_parsers(subparsers)
+
+
 def _tools(subparsers: Any) -> None:
     from chenxing.terminal import tools
 
@@ -77,6 +83,7 @@ def _selfcheck(subparsers: Any) -> None:
 COMMANDS: dict[str, Callable[[Any], None]] = {
     "run": _run,
     "serve": _serve,
+    "agent": _agent,
     "pull": _hub,
     "list": _hub,
     "ls": _hub,

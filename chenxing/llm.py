@@ -30,7 +30,7 @@ from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, host_isa
 from chenxing.kvcache import CacheStats
 from chenxing.models.model import N_BATCH, page_bytes, read_model
-from chenxing.sampling import Sampler, SamplingParams
+from chenxing.sampling import Constraint, Sampler, SamplingParams
 from chenxing.tokenizer import Tokenizer, load_tokenizer, utf8
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class LLM:
 
     def stream(
         self,
-        prompt: str | list[Message],
+        prompt: str | list[Message] | Prompt,
         *,
         params: SamplingParams | None = None,
         max_tokens: int | None = None,
@@ -188,28 +188,36 @@ class LLM:
         grammar: str | None = None,
         regex: str | None = None,
         grammar_after: str = "",
+        constraint: Constraint | None = None,
         **template_kwargs: Any,
     ) -> Generation:
         """Start an answer; iterate for its text.
 
-        prompt       a user's message, or a list of messages; raw text if `raw` or if the model has no template
+        prompt       a user's message, or a list of messages; raw text if `raw` or if the model has no template; or
+                     what a template has rendered
         max_tokens   at most; None: until the model ends or the context is full
         stop         strings that end the answer and are not part of it; stop_token_ids are tokens that do
         on_prefill   called with tokens done and tokens of the prompt
         response_format, json_schema, grammar, regex   one of them: what the answer must be, see Grammars; `grammar` is
                      llama.cpp's GBNF. grammar_after is the text from which on it must, such as "</think>"
+        constraint   the same, made by `grammars`
         Further arguments go to the chat template (tools, documents, enable_thinking, ...).
 
         Raises ContextError when the prompt does not fit, GrammarError, TemplateError, UsageError.
         """
         if max_tokens is not None and max_tokens < 0:
             raise UsageError(f"max_tokens: expected at least 0, found {max_tokens}")
-        rendered = self._rendered(prompt, raw, template_kwargs)
+        rendered = prompt if isinstance(prompt, Prompt) else self._rendered(prompt, raw, template_kwargs)
         ids = self.encode(rendered)
         self._engine.check_fits(ids)
         form = {"response_format": response_format, "json_schema": json_schema, "grammar": grammar, "regex": regex}
         given: dict[str, Any] = {name: value for name, value in form.items() if value is not None}
-        constraint = self.grammars.any_of(**given, after=grammar_after) if given else None
+        if given:
+            if constraint:
+                raise UsageError(
+                    f"constraint and {next(iter(given))} exclude each other: an answer follows one grammar"
+                )
+            constraint = self.grammars.any_of(**given, after=grammar_after)
         sampler = Sampler(
             params or self.sampling_defaults,
             self.n_vocab,
