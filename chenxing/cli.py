@@ -29,13 +29,20 @@ def _run(subparsers: Any) -> None:
 def _serve(subparsers: Any) -> None:
     from chenxing.terminal import serve
 
-    def start(options: dict[str, Any]) -> int:
-        from chenxing.server.main import serve as run_server
-        from chenxing.server.settings import ServeSettings
+    serve.add_parsers(subparsers, _start_server)
 
-        return run_server(ServeSettings(**options))
 
-    serve.add_parsers(subparsers, start)
+def _app(subparsers: Any) -> None:
+    from chenxing.terminal import app
+
+    app.add_parsers(subparsers, _start_server)
+
+
+def _start_server(options: dict[str, Any]) -> int:
+    from chenxing.server.main import serve
+    from chenxing.server.settings import ServeSettings
+
+    return serve(ServeSettings(**options))
 
 
 def _tools(subparsers: Any) -> None:
@@ -71,6 +78,7 @@ def _doctor(subparsers: Any) -> None:
 COMMANDS: dict[str, Callable[[Any], None]] = {
     "run": _run,
     "serve": _serve,
+    "app": _app,
     "pull": _hub,
     "list": _hub,
     "ls": _hub,
@@ -114,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(argv: list[str]) -> int:
     name, rest = (argv[0], argv[1:]) if argv else ("", [])
     if name in ("--version", "-V"):
-        print(f"chenxing {__version__}")
+        print(f"chenxing {__version__}{_build()}")
         return EXIT_OK
     if name in ("", "-h", "--help", "help"):
         print(_parser(COMMANDS)[0].format_help(), end="", file=sys.stdout if name else sys.stderr)
@@ -126,6 +134,15 @@ def _dispatch(argv: list[str]) -> int:
     except SystemExit:  # argparse leaves this way after -h
         return EXIT_OK
     return args.run(args) or EXIT_OK
+
+
+def _build() -> str:
+    """What tells one desktop build from another; installed packages have none."""
+    try:
+        with open(os.path.join(os.path.dirname(__file__), "BUILD"), encoding="ascii") as file:
+            return f" (build {file.read().strip()})"
+    except FileNotFoundError:
+        return ""
 
 
 def _parser(names: Iterable[str]) -> "tuple[Parser, dict[str, Parser]]":

@@ -7,6 +7,8 @@ CHENXING_WEIGHT_CACHE_LIMIT
                    bytes that packed weights may take on disk, as in 20GB; by default a fifth of the disk's room, at
                    most 64 GiB
 NO_COLOR           as https://no-color.org: no colours in the terminal
+DISPLAY, WAYLAND_DISPLAY
+                   set where windows can be opened (Linux)
 HF_* variables are read by huggingface_hub itself.
 """
 
@@ -35,6 +37,7 @@ class Settings:
     threads: int | None = None
     weight_cache_limit: int | None = None  # bytes
     no_color: bool = False
+    has_desktop: bool = False
 
 
 def _paths(home: str | None) -> Paths:
@@ -78,6 +81,7 @@ def read_settings(env: dict[str, str]) -> Settings:
         threads=_threads(env.get("CHENXING_THREADS")),
         weight_cache_limit=parse_size("CHENXING_WEIGHT_CACHE_LIMIT", env.get("CHENXING_WEIGHT_CACHE_LIMIT")),
         no_color=bool(env.get("NO_COLOR")),
+        has_desktop=bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY")),
     )
 
 

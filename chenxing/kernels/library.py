@@ -126,5 +126,6 @@ class KernelLibrary:
                 if on_progress:
                     on_progress(stage, done / n_kernels)
             if process.wait():
-                lines = process.stderr.read().strip().splitlines() or [f"exit code {process.returncode}"]
-                raise KernelError(f"the kernels could not be compiled for {self.isa.name}: {lines[-1]}")
+                lines = [line for line in process.stderr.read().splitlines() if line and not line.startswith("[PYI-")]
+                last = lines[-1] if lines else f"exit code {process.returncode}"  # [PYI-: a frozen program's own words
+                raise KernelError(f"the kernels could not be compiled for {self.isa.name}: {last}")

@@ -91,16 +91,18 @@ def _in_daemon_thread(function: Callable[[], LLM]) -> asyncio.Future[LLM]:
 
 
 def _stop_on_signals() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT; a second one ends the process as usual."""
+    """Set by the first SIGTERM, SIGINT or closing of the terminal; a second one ends the process as usual."""
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def stop(number: int) -> None:
         signal.signal(number, signal.SIG_DFL)
         loop.call_soon_threadsafe(stopped.set)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(ValueError):  # not in the main thread, as in tests
-            signal.signal(number, lambda n, _frame: stop(n))
+    numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGBREAK if sys.platform == "win32" else signal.SIGHUP]
+    for number in numbers:
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup's way to stay
+            with contextlib.suppress(ValueError):  # not in the main thread, as in tests
+                signal.signal(number, lambda n, _frame: stop(n))
     return stopped
 
 
