@@ -75,6 +75,18 @@ def _doctor(subparsers: Any) -> None:
     doctor.add_parsers(subparsers)
 
 
+def _completion(subparsers: Any) -> None:
+    from chenxing.terminal import completion
+
+    completion.add_parsers(subparsers, lambda: _parser(COMMANDS)[1])
+
+
+def _service(subparsers: Any) -> None:
+    from chenxing.terminal import service
+
+    service.add_parsers(subparsers)
+
+
 COMMANDS: dict[str, Callable[[Any], None]] = {
     "run": _run,
     "serve": _serve,
@@ -91,6 +103,8 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "bench": _bench,
     "cache": _cache,
     "doctor": _doctor,
+    "service": _service,
+    "completion": _completion,
 }
 """Command -> what registers it, in the order of `chenxing -h`."""
 

@@ -32,7 +32,10 @@ class Paths:
 
 @dataclass(frozen=True)
 class Settings:
+    """home: CHENXING_HOME where it is set."""
+
     paths: Paths
+    home: Path | None = None
     isa: str | None = None
     threads: int | None = None
     weight_cache_limit: int | None = None  # bytes
@@ -40,9 +43,8 @@ class Settings:
     has_desktop: bool = False
 
 
-def _paths(home: str | None) -> Paths:
-    if home:
-        root = Path(home).expanduser().absolute()
+def _paths(root: Path | None) -> Paths:
+    if root:
         return Paths(root / "models", root / "cache", root / "data")
     from platformdirs import PlatformDirs
 
@@ -75,8 +77,10 @@ def parse_size(name: str, text: str | None) -> int | None:
 
 def read_settings(env: dict[str, str]) -> Settings:
     """Settings of one environment. Raises UsageError for values that cannot be meant."""
+    home = Path(env["CHENXING_HOME"]).expanduser().absolute() if env.get("CHENXING_HOME") else None
     return Settings(
-        paths=_paths(env.get("CHENXING_HOME")),
+        paths=_paths(home),
+        home=home,
         isa=env.get("CHENXING_ISA") or None,
         threads=_threads(env.get("CHENXING_THREADS")),
         weight_cache_limit=parse_size("CHENXING_WEIGHT_CACHE_LIMIT", env.get("CHENXING_WEIGHT_CACHE_LIMIT")),
