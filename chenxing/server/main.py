@@ -20,6 +20,7 @@ from chenxing.server.service import Service
 from chenxing.server.settings import ServeSettings
 
 _BACKLOG = 512
+_STOPS = {"SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK"}  # the last two: where a system has them
 
 
 def serve(settings: ServeSettings) -> int:
@@ -98,8 +99,7 @@ def _stop_on_signals() -> asyncio.Event:
         signal.signal(number, signal.SIG_DFL)
         loop.call_soon_threadsafe(stopped.set)
 
-    numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGBREAK if sys.platform == "win32" else signal.SIGHUP]
-    for number in numbers:
+    for number in (n for n in signal.Signals if n.name in _STOPS):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup's way to stay
             with contextlib.suppress(ValueError):  # not in the main thread, as in tests
                 signal.signal(number, lambda n, _frame: stop(n))
