@@ -111,6 +111,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `argv` (default: this process's arguments) and returns the exit code. Never raises for a user's mistake."""
+    _fill_closed_streams()
     _speak_utf8()
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
@@ -127,6 +128,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has seen enough, as in `chenxing tokenize … | head`
         _discard_output()
         return EXIT_OK
+    except MemoryError as error:
+        what = f" ({error})" if str(error) else ""
+        return _fail(f"not enough memory{what}: close programs, or take a smaller model or -c", EXIT_ERROR)
     except OSError as error:  # such as a full disk under a redirected stdout
         _discard_output()
         where = f"{error.filename}: " if error.filename else ""
@@ -183,6 +187,19 @@ def _unknown(name: str) -> str:
     if name.endswith(".gguf") or name.startswith("hf:"):
         return f"unknown command {name}: did you mean chenxing run {name}?"
     return f"unknown command {name}{did_you_mean(name, COMMANDS)} (chenxing -h lists the commands)"
+
+
+def _fill_closed_streams() -> None:
+    """A shell's `>&-`: no file of ours may get the numbers that messages are written to, and messages go nowhere.
+
+    A closed stdin stays None, for those who would read it to say so.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  for the process's life
 
 
 def _speak_utf8() -> None:

@@ -3,6 +3,7 @@
 `python -m` would look for chenxing in the current folder first: another checkout there would compile other sources.
 """
 
+import atexit
 import json
 import subprocess
 import sys
@@ -25,10 +26,12 @@ main()
 def start_compiler(isa: str, kernels: dict[str, str]) -> subprocess.Popen:
     """Compiles kernels {reference: path of the object} and prints a line for each that is done.
 
-    The caller reads both pipes and hands the process to `end_compiler`.
+    The caller reads both pipes and hands the process to `end_compiler`. It does not outlive a program that ends before.
     """
     pipe = subprocess.PIPE
     process = subprocess.Popen(_command(), stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace")
+    for last in (process.wait, process.kill):  # the latest comes first
+        atexit.register(last)
     assert process.stdin is not None
     json.dump({"isa": isa, "kernels": kernels}, process.stdin)
     process.stdin.close()
@@ -46,6 +49,8 @@ def end_compiler(process: subprocess.Popen) -> None:
     """Kill it, unless it has ended, and close its pipes."""
     process.kill()
     process.wait()
+    for last in (process.wait, process.kill):
+        atexit.unregister(last)
     for pipe in (process.stdout, process.stderr):
         if pipe:
             pipe.close()

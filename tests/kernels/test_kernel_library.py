@@ -1,5 +1,6 @@
 """The kernel cache: compiled once, found again, and a bad file is a miss."""
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -112,6 +113,21 @@ def test_another_chenxing_in_the_current_folder_is_not_ours(home, monkeypatch):
     library = KernelLibrary()
     library.require([CAP])
     assert library.addresses[CAP]
+
+
+def test_compilers_end_with_the_program(tmp_path):
+    """It ends while another thread waits for one, as a server does that is stopped before it has loaded."""
+    import subprocess
+
+    code = (
+        "from chenxing.kernels.compiler_process import start_compiler;"
+        f"print(start_compiler('sse', {{{CAP!r}: {str(tmp_path / 'x.o')!r}}}).pid)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    if sys.platform != "win32":
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(done.stdout), 0)
+    assert not (tmp_path / "x.o").exists()
 
 
 def test_a_warm_start_does_not_import_numba(compiled, no_compiler):
