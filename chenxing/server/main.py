@@ -17,6 +17,8 @@ from chenxing.server.logs import start_logging
 from chenxing.server.service import Service
 from chenxing.server.settings import ServeSettings
 
+_STOPS = {"SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK"}  # the last two: where a system has them
+
 
 def serve(settings: ServeSettings) -> int:
     """Until SIGTERM or SIGINT. -> the exit code. Raises what loading the model raises, UsageError for the address."""
@@ -84,16 +86,17 @@ def _in_daemon_thread(function: Callable[[], LLM]) -> asyncio.Future[LLM]:
 
 
 def _stop_on_signals() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT; a second one ends the process as usual."""
+    """Set by the first SIGTERM, SIGINT or closing of the terminal; a second one ends the process as usual."""
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def stop(number: int) -> None:
         signal.signal(number, signal.SIG_DFL)
         loop.call_soon_threadsafe(stopped.set)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(ValueError):  # not in the main thread, as in tests
-            signal.signal(number, lambda n, _frame: stop(n))
+    for number in (n for n in signal.Signals if n.name in _STOPS):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup's way to stay
+            with contextlib.suppress(ValueError):  # not in the main thread, as in tests
+                signal.signal(number, lambda n, _frame: stop(n))
     return stopped
 
 

@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 
 from chenxing.errors import UsageError
+from chenxing.terminal import last_model
 from chenxing.terminal.args import (
     cache_options,
     model_options,
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         session.system = system
         _introduce(session, args)
         if interactive:
+            last_model.remember(args.model)
             return _chat(session)
         prompt = _whole_prompt(args, prompt, file_text, piped)
         progress = ProgressLine(sys.stderr)

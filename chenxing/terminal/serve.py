@@ -1,11 +1,13 @@
 """The flags of `chenxing serve`: llama-server's names and defaults. What they start is given by the command line."""
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from chenxing.errors import UsageError
+from chenxing.terminal import last_model
 from chenxing.terminal.args import (
     add_cache_flags,
     add_model_flags,
@@ -17,6 +19,7 @@ from chenxing.terminal.args import (
 )
 from chenxing.terminal.inputs import read_text_file
 from chenxing.terminal.numbers import at_least
+from chenxing.terminal.progress import ProgressLine
 from chenxing.terminal.sampling_flags import add_sampling_flags, given_sampling
 from chenxing.terminal.spec_flags import add_spec_flags, spec_options
 
@@ -54,7 +57,26 @@ def add_parsers(subparsers: Any, start: Callable[[dict[str, Any]], int]) -> None
     add_spec_flags(parser.add_argument_group("speculative decoding, which changes no answer"))
     add_sampling_flags(parser.add_argument_group("sampling", "for requests that do not say otherwise"))
     _add_ignored_flags(parser.add_argument_group("accepted for llama-server's sake, without effect"))
-    parser.set_defaults(run=lambda args: start(serve_options(args)))
+    parser.set_defaults(run=lambda args: _serve(serve_options(args), start))
+
+
+def _serve(options: dict[str, Any], start: Callable[[dict[str, Any]], int]) -> int:
+    code = start(options | {"model_options": options["model_options"] | {"on_progress": _progress()}})
+    if code == 0:
+        last_model.remember(options["model"])
+    return code
+
+
+def _progress() -> Callable[[str, float], None]:
+    """Shows what loading does, and takes each stage off the terminal when it is over."""
+    line = ProgressLine(sys.stderr)
+
+    def update(stage: str, fraction: float) -> None:
+        line.update(stage, fraction)
+        if fraction >= 1:
+            line.clear()
+
+    return update
 
 
 _REASONING = "whether templates are told that the model may think aloud: on, off, auto, which is on (auto)"
