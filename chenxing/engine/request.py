@@ -131,8 +131,9 @@ class Request:
     @property
     def token_ids(self) -> list[int]:
         """The answer's tokens, the one that ended it not among them."""
-        n_kept = self._n_kept if self._shifted_out else 0
-        return [*self.ids[:n_kept], *self._shifted_out, *self.ids[n_kept:]][self.n_prompt :]
+        if not self._shifted_out:
+            return self.ids[self.n_prompt :]
+        return [*self.ids[: self._n_kept], *self._shifted_out, *self.ids[self._n_kept :]][self.n_prompt :]
 
     @property
     def n_pending(self) -> int:

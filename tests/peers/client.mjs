@@ -6,7 +6,7 @@ const [baseURL, folder] = process.argv.slice(2);
 const { default: OpenAI } = await import(pathToFileURL(createRequire(folder + "/").resolve("openai")));
 const client = new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
 const messages = [{ role: "user", content: "What is the weather in Paris?" }];
-const city = { type: "object", properties: { city: { enum: ["Paris", "Rome"] } }, required: ["city"] };
+const city = { type: "object", properties: { city: { enum: ["Paris", "Rome"] } }, required: ["city"], additionalProperties: false };
 const tools = [{ type: "function", function: { name: "get_weather", parameters: city } }];
 
 const text = await client.chat.completions.create({ model: "any", messages, max_tokens: 8 });
@@ -18,7 +18,7 @@ const schema = { type: "json_schema", json_schema: { name: "city", strict: true,
 const json = await client.chat.completions.create({ model: "any", messages, response_format: schema, max_tokens: 80 });
 let status = null;
 try {
-  await client.chat.completions.create({ model: "any", messages, temperature: -5 });
+  await client.chat.completions.create({ model: "any", messages, top_p: 7 });
 } catch (error) {
   status = error.status;
 }

@@ -45,7 +45,9 @@ def test_litellm(url):
 def test_langchain(url):
     langchain_openai = pytest.importorskip("langchain_openai")
     pydantic = pytest.importorskip("pydantic")
-    model = langchain_openai.ChatOpenAI(model="any", base_url=url, api_key="none", max_tokens=80, max_retries=0)
+    model = langchain_openai.ChatOpenAI(
+        model="any", base_url=url, api_key="none", max_tokens=80, max_retries=0, stream_usage=True
+    )
     assert model.invoke("What is the capital of France?").content
     pieces = list(model.stream("What is the capital of France?"))
     assert len(pieces) > 2 and sum((piece.usage_metadata or {}).get("output_tokens", 0) for piece in pieces)
