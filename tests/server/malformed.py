@@ -27,18 +27,28 @@ SAMPLING = {
     "stream_options": {"include_usage": True},
     "max_tokens": 2,
 }
-SOUND: dict[str, Any] = {
-    "/v1/chat/completions": {"messages": MESSAGES, "logprobs": True, "top_logprobs": 1, **SAMPLING},
-    "/chat/completions": {"messages": MESSAGES, "tools": [TOOL], "tool_choice": "none", "max_tokens": 2},
-    "/v1/chat/completions/input_tokens": {"messages": MESSAGES, "chat_template_kwargs": {"a": [1]}},
-    "/v1/completions": {"prompt": ["the", "star"], "logprobs": 1, **SAMPLING},
-    "/completion": {"prompt": [[5, "the"], {"prompt_string": "star"}], "n_predict": 1, "n_probs": 1, "id_slot": 0},
-    "/infill": {"input_prefix": "a", "input_suffix": "b", "input_extra": [{"text": "c"}], "n_predict": 1},
-    "/tokenize": {"content": "the star", "add_special": True, "with_pieces": True},
-    "/detokenize": {"tokens": [5, 6]},
-    "/apply-template": {"messages": MESSAGES},
-    "/slots/0?action=save": {"filename": "a"},
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"enum": ["b", 1]}, "c": {"type": "array", "items": {"$ref": "#/$defs/d"}, "maxItems": 2}},
+    "required": ["a"],
+    "$defs": {"d": {"type": "string", "pattern": "^[a-z]{1,3}$"}},
 }
+FORMAT = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+SOUND: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/chat/completions", {"messages": MESSAGES, "logprobs": True, "top_logprobs": 1, **SAMPLING}),
+    ("/chat/completions", {"messages": MESSAGES, "tools": [TOOL], "tool_choice": "auto", "max_tokens": 2}),
+    ("/v1/chat/completions", {"messages": MESSAGES, "response_format": FORMAT, "max_tokens": 2}),
+    ("/v1/chat/completions/input_tokens", {"messages": MESSAGES, "chat_template_kwargs": {"a": [1]}}),
+    ("/v1/completions", {"prompt": ["the", "star"], "logprobs": 1, **SAMPLING}),
+    ("/completion", {"prompt": [[5, "the"], {"prompt_string": "star"}], "n_predict": 1, "n_probs": 1, "id_slot": 0}),
+    ("/completion", {"prompt": "the", "n_predict": 2, "json_schema": SCHEMA}),
+    ("/completion", {"prompt": "the", "n_predict": 2, "grammar": 'root ::= [a-z]+ ("," root)?'}),
+    ("/infill", {"input_prefix": "a", "input_suffix": "b", "input_extra": [{"text": "c"}], "n_predict": 1}),
+    ("/tokenize", {"content": "the star", "add_special": True, "with_pieces": True}),
+    ("/detokenize", {"tokens": [5, 6]}),
+    ("/apply-template", {"messages": MESSAGES}),
+    ("/slots/0?action=save", {"filename": "a"}),
+]
 # what json.dumps cannot write, or would write otherwise
 RAW = {"@huge": "1e999", "@digits": "1" * 5000, "@minus": "-0.0", "@lone": '"\\ud800"', "@zero": '"\\u0000"'}
 JUNK = [None, True, -1, 0, 1e308, 2**63, -(2**64), 0.5, "", "the", "\x00", [], {}, [[]], {"a": 1}, [None], "é" * 3000]
@@ -56,8 +66,8 @@ class Malformed:
 
 def malformed(rng: random.Random) -> Malformed:
     """The next one."""
-    path = rng.choice(list(SOUND))
-    body = json.loads(json.dumps(SOUND[path]))
+    path, sound = rng.choice(SOUND)
+    body = json.loads(json.dumps(sound))
     for _ in range(rng.choice((0, 1, 1, 1, 2, 3))):
         _change(rng, body)
     text = json.dumps(body)

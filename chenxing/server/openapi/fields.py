@@ -12,6 +12,7 @@ FIELDS = {
     "max_tokens": "Tokens of the answer at most; -1: as many as the context has room for.",
     "max_completion_tokens": "The same; goes before `max_tokens`.",
     "n_predict": "The same; the others go before it.",
+    "n_keep": "Tokens at the beginning that stay when the context is full and shifts; -1: the whole prompt.",
     "n_probs": "Likeliest tokens to be told at each place, with their log-probabilities.",
     "post_sampling_probs": "Tell probabilities as the samplers left them, instead of the model's own.",
     "timings_per_token": "`timings` in every chunk of a stream.",

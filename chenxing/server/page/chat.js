@@ -53,8 +53,9 @@ async function greet() {
     at("key-form").hidden = true;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    at("facts").textContent = error.message;
-    at("key-form").hidden = error.status !== 401;
+    const isAsked = error.status === 401;
+    at("facts").textContent = isAsked && !settings.key ? "" : error.message;
+    at("key-form").hidden = !isAsked;
   }
 }
 

@@ -46,8 +46,9 @@ export class AnswerView {
     this.waiting.lastChild.textContent = progress ? words.reading(count(progress.done), count(progress.all)) : words.waiting;
     this.waiting.lastChild.className = progress ? "" : "unseen";
     this.showNotice(ending, failure);
-    this.below.hidden = !text;
-    this.copy.hidden = this.again.hidden = isRunning;
+    this.below.hidden = !text && ending !== "stopped";
+    this.again.hidden = isRunning;
+    this.copy.hidden = isRunning || !text;
     this.showFigures();
   }
 
