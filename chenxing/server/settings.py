@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chenxing.engine import SpecOptions
+
 BODY_BYTES = 32 * 1024 * 1024  # of one request at most: a context of millions of tokens fits
 SHUTDOWN_SECONDS = 3.0  # that running answers get to end after SIGTERM; the process is gone within 5
 
@@ -47,3 +49,9 @@ class ServeSettings:
     has_prompts: bool = False
     body_bytes: int = BODY_BYTES
     shutdown_seconds: float = SHUTDOWN_SECONDS
+
+    @property
+    def spec_type(self) -> str:
+        """What drafts tokens: none, ngram-simple, draft-simple."""
+        options: SpecOptions = self.model_options.get("speculation") or SpecOptions()
+        return options.kind

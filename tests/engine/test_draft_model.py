@@ -140,6 +140,17 @@ def test_tokens_that_only_the_draft_model_has_are_not_drafted() -> None:
     assert bench.draft((r, 3)) == [likeliest(r.ids, 3)]
 
 
+def test_an_answer_whose_middle_was_cut_out_is_another_one() -> None:
+    bench, r = Bench(), request(prompt(70))
+    bench.draft((r, 2))
+    bench.draft((r, 2))
+    for cut in (slice(10, 50), slice(5, 15)):
+        del r.ids[cut]
+        r.ids += [1, 2]
+        drafts = bench.draft((r, 3))
+        assert drafts == [likeliest(r.ids, 3)] and bench.committed(r) == r.ids
+
+
 def test_tokens_that_only_the_answer_has_end_the_drafts() -> None:
     bench, r = Bench(), request(prompt(5))
     assert bench.drafter.outlook(r) == 0

@@ -86,5 +86,7 @@ def test_kinds_of_drafts_are_by_the_length_of_the_match() -> None:
     assert kinds[: N_GRAM - 1] == [None] * (N_GRAM - 1)
     assert [kinds.index(kind) + 1 for kind in range(len(drafter.prior))] == [N_GRAM, *LONGER]
     assert drafter.draft([(r, 4)]) == [said[20:24]]
+    del r.ids[4:60]
+    assert drafter.outlook(r) is None  # a text that was cut is another one
     drafter.forget(r)
     drafter.forget(r)

@@ -35,6 +35,11 @@ class Context:
     sequence: KVSequence
     drafted: list[int] = field(default_factory=list)
 
+    def is_of(self, ids: list[int]) -> bool:
+        """Whether the answer still begins as it did."""
+        n = self.sequence.n_tokens
+        return n < len(ids) and ids[:n] == self.sequence.ids
+
     def follow(self, ids: list[int]) -> None:
         """Commit what was drafted, as far as the answer has it; its last token stays to be computed."""
         n = self.sequence.n_tokens
@@ -100,7 +105,9 @@ class DraftModel:
     def _context(self, request: Request, others: Sequence[Request], n_draft: int) -> Context | None:
         """What is known of an answer, with room for its tokens and a draft; None if there is no room."""
         context = self._contexts.pop(request, None)
-        if context is None:
+        if context is None or not context.is_of(request.ids):
+            if context:
+                context.sequence.release(keep=True)
             context = Context(self._cache.begin(request.ids, self._n_ctx))
         self._contexts[request] = context
         context.follow(request.ids)

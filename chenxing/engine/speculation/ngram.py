@@ -65,7 +65,9 @@ class NGramDrafter:
         self._indices: dict[Request, NGramIndex] = {}
 
     def outlook(self, request: Request) -> int | None:
-        index = self._indices.setdefault(request, NGramIndex())
+        index = self._indices.get(request)
+        if index is None or len(request.ids) < index.n_read:  # they have been cut
+            index = self._indices[request] = NGramIndex()
         index.read(request.ids)
         if index.at is None or index.n_read < len(request.ids):
             return None
