@@ -66,7 +66,7 @@ class Engine:
         self._cache = cache.open(page_bytes(hp, kv_type), n_ctx, kv_fingerprint(gguf, self._model, kv_type))
         self._sequence: KVSequence | None = None
         self._speculation = speculation
-        self._loop = Loop(self._model, self._cache, n_ctx, n_slots, n_batch, speculation)
+        self._loop = Loop(self._model, self._cache, n_ctx, n_slots, n_batch, speculation=speculation)
         self.is_driven = False
 
     def submit(self, request: Request) -> None:

@@ -38,11 +38,12 @@ class Loop:
         n_ctx: int,
         n_slots: int,
         n_batch: int = N_BATCH,
+        *,
         speculation: Speculation | None = None,
     ) -> None:
         self._model, self._cache, self._n_ctx = model, cache, n_ctx
         self._pace, self._speculation = Pace(min(n_batch, N_BATCH)), speculation
-        self._scheduler = Scheduler(cache, n_ctx, n_slots, self._pace, speculation)
+        self._scheduler = Scheduler(cache, n_ctx, n_slots, self._pace, speculation=speculation)
         self._inbox: SimpleQueue[Request | Callable[[], None]] = SimpleQueue()
         self._n_submitted = self._n_steps = self._n_computed = self._n_generated = 0
         self._busy_ms = 0.0

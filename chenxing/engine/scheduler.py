@@ -32,7 +32,7 @@ class Scheduler:
     """
 
     def __init__(
-        self, cache: KVCache, n_ctx: int, n_slots: int, pace: Pace, speculation: Speculation | None = None
+        self, cache: KVCache, n_ctx: int, n_slots: int, pace: Pace, *, speculation: Speculation | None = None
     ) -> None:
         assert 1 <= n_slots <= min(N_BATCH, N_OUTPUTS)
         self.n_ctx, self.n_slots = n_ctx, n_slots

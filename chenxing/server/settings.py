@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chenxing.engine import SpecOptions
 from chenxing.server.logs import LogFormat
 
 BODY_BYTES = 32 * 1024 * 1024  # of one request at most: a context of millions of tokens fits
@@ -61,3 +62,9 @@ class ServeSettings:
     body_bytes: int = BODY_BYTES
     body_seconds: float = BODY_SECONDS
     shutdown_seconds: float = SHUTDOWN_SECONDS
+
+    @property
+    def spec_type(self) -> str:
+        """What drafts tokens: none, ngram-simple, draft-simple."""
+        options: SpecOptions = self.model_options.get("speculation") or SpecOptions()
+        return options.kind

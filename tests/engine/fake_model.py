@@ -129,7 +129,7 @@ class Bench:
         self.model = FakeModel()
         ram_bytes = self.n_pages * PAGE_BYTES
         self.cache = KVCache(PAGE_BYTES, ram_bytes=ram_bytes, folder=None, fingerprint={}, disk_bytes=0)
-        self.loop = Loop(self.model, self.cache, self.n_ctx, self.n_slots, self.n_batch, self.speculation)
+        self.loop = Loop(self.model, self.cache, self.n_ctx, self.n_slots, self.n_batch, speculation=self.speculation)
 
     def submit(self, *requests: Request) -> Request:
         for r in requests:

@@ -16,7 +16,7 @@ from chenxing.tokenizer import load_tokenizer
 
 def test_the_kind_follows_from_the_model() -> None:
     assert SpecOptions().kind == "ngram-simple" and SpecOptions(model_draft="small").kind == "draft-simple"
-    assert SpecOptions("none").kind == "none"
+    assert SpecOptions("none").kind == "none" == SpecOptions(model_draft="small", spec_draft_n_max=0).kind
 
 
 @pytest.mark.parametrize(

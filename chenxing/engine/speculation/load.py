@@ -34,7 +34,7 @@ class Host:
 
 def load_speculation(options: SpecOptions, host: Host, on_progress: Progress | None = None) -> Speculation | None:
     """None if there is to be none. Raises what load_draft_model and finding the model raise."""
-    if options.kind == "none" or not options.spec_draft_n_max:
+    if options.kind == "none":
         return None
     drafter: Drafter
     if options.model_draft is None:

@@ -25,7 +25,7 @@ class SpecOptions:
 
     def __post_init__(self) -> None:
         """Raises UsageError for what cannot be meant."""
-        kind, n_max, n_min = self.kind, self.spec_draft_n_max, self.spec_draft_n_min
+        kind, n_max, n_min = self._asked, self.spec_draft_n_max, self.spec_draft_n_min
         if kind not in SPEC_TYPES:
             raise UsageError(f"spec_type: expected one of {', '.join(SPEC_TYPES)}, found {kind!r}")
         if (kind == "draft-simple") != (self.model_draft is not None):
@@ -39,4 +39,9 @@ class SpecOptions:
 
     @property
     def kind(self) -> str:
+        """One of SPEC_TYPES, as it will be."""
+        return self._asked if self.spec_draft_n_max else "none"
+
+    @property
+    def _asked(self) -> str:
         return self.spec_type or ("draft-simple" if self.model_draft else "ngram-simple")

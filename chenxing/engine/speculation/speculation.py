@@ -82,7 +82,7 @@ class Speculation:
             self._policy.measured([Verified(s.request, s.kind, c.n_drafted, c.n_accepted) for s, c in answers], ms)
 
     def forget(self, request: Request) -> None:
-        """It has ended."""
+        """It has ended, or its tokens are others now."""
         self._drafter.forget(request)
         self._policy.forget(request)
 
