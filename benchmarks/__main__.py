@@ -4,6 +4,7 @@ import argparse
 import os
 import shlex
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from benchmarks import report
@@ -38,15 +39,21 @@ def _all_threads() -> str:
     return ",".join(str(n) for n in sorted({1, cores().n_threads}))
 
 
+def _check(what: str, names: Sequence[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"unknown {what} {name}: expected one of {', '.join(known)}")
+
+
 def main() -> int:
     args = _parser().parse_args()
     wanted = args.questions or list(QUESTIONS)
-    if unknown := sorted(set(wanted) - QUESTIONS.keys()):
-        raise SystemExit(f"unknown question {unknown[0]}: expected {', '.join(QUESTIONS)}")
+    names = ["Q4_K_M", "smollm2"] if args.quick else args.models.split(",")
+    _check("question", wanted, QUESTIONS)
+    _check("model", names, NAMES)
     without = missing(args.peer)
     if without:
         print(f"{without}; measuring chenxing alone", file=sys.stderr)
-    names = ["Q4_K_M", "smollm2"] if args.quick else args.models.split(",")
     models = [open_model(name, args.synthetic) for name in names]
     threads = [int(n) for n in args.threads.split(",")]
     n_rounds, n_repetitions = (1, 1) if args.quick else (args.rounds, args.repetitions)

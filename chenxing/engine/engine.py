@@ -98,7 +98,7 @@ class Engine:
         """In the thread that calls `step`."""
         return self._loop.stats()
 
-    def prompt(self, ids: Sequence[int], on_prefill: Prefill | None = None) -> tuple[int, np.ndarray]:
+    def prompt(self, ids: Sequence[int]) -> tuple[int, np.ndarray]:
         """Make ids the conversation. -> how many were reused, the logits f32[n_vocab] after the last one.
 
         Raises ContextError for more ids than the context holds. What was computed before an exception stays.
@@ -111,8 +111,6 @@ class Engine:
             chunk = list(ids[first : first + N_BATCH])
             last = first + len(chunk) == len(ids)
             logits = self._run(chunk, (len(chunk) - 1,) if last else ())
-            if on_prefill:
-                on_prefill(first + len(chunk), len(ids))
         assert logits is not None
         return n_cached, logits[0]
 

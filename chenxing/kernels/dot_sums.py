@@ -151,8 +151,8 @@ def _sum_part(b: Any, acc: Any, ws: list, xs: list, largest: int) -> Any:
         elif Target.isa.dot == "sdot":
             acc = call(b, "llvm.aarch64.neon.sdot.v4i32.v16i8", acc.type, acc, w, x)
         else:
-            we, wo = _i16_pairs(b, w, signed=largest == 0)
-            xe, xo = _i16_pairs(b, x, signed=True)
+            we, wo = i16_pairs(b, w, signed=largest == 0)
+            xe, xo = i16_pairs(b, x, signed=True)
             acc = b.add(acc, b.add(madd(b, we, xe), madd(b, wo, xo)))
     return acc
 
@@ -176,7 +176,7 @@ def _vpdpbusd(b: Any, acc: Any, u: Any, s: Any) -> Any:
     return call(b, f"llvm.x86.avx512.vpdpbusd.{acc.type.count * 32}", acc.type, acc, u, s)
 
 
-def _i16_pairs(b: Any, v: Any, signed: bool) -> tuple[Any, Any]:
+def i16_pairs(b: Any, v: Any, signed: bool) -> tuple[Any, Any]:
     """Even and odd bytes, widened to i16."""
     h = b.bitcast(v, vec(I16, v.type.count * 8))
     eight = const(h.type, 8)

@@ -4,12 +4,14 @@ A kernel is written once over logical vectors of 16 lanes (simd.py). The instruc
 into hardware registers and which instruction an operation becomes; it never changes a bit of any result.
 
 Source  LLVM's feature names (llvm/lib/Target/X86/X86.td, AArch64Features.td at LLVM 22) and what it finds out about the
-        host (llvm/lib/TargetParser/Host.cpp); Linux's asm/hwcap.h; Windows' winnt.h.
+        host (llvm/lib/TargetParser/Host.cpp); Linux's asm/hwcap.h, asm/prctl.h and Documentation/arch/x86/xstate.rst;
+        Windows' winnt.h.
 """
 
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from chenxing.errors import KernelError
 
@@ -22,6 +24,7 @@ class ISA:
     dot     what sums 8-bit products: "vnni512", "vnni256", "maddubs", "madd" (16-bit ones), "sdot" or "smull"
     fma, f16c   in hardware; otherwise emulated exactly
     features    LLVM features to compile with, all of which the CPU must have
+    amx     many rows at a time are multiplied in AMX's tile registers (amx_tiles.py)
     """
 
     name: str
@@ -31,6 +34,7 @@ class ISA:
     fma: bool
     f16c: bool
     features: tuple[str, ...]
+    amx: bool = False
 
 
 _V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")
@@ -39,6 +43,7 @@ _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512v
 ISAS: dict[str, ISA] = {
     isa.name: isa
     for isa in (  # best first
+        ISA("amx", "x86-64", 512, "vnni512", True, True, (*_V4, "amx-tile", "amx-int8"), amx=True),
         ISA("avx512vnni", "x86-64", 512, "vnni512", True, True, _V4),
         ISA("avxvnni", "x86-64", 256, "vnni256", True, True, (*_V3, "avxvnni")),
         ISA("avx2", "x86-64", 256, "maddubs", True, True, _V3),
@@ -49,15 +54,20 @@ ISAS: dict[str, ISA] = {
 }
 
 
-def host_features() -> dict[str, bool]:
-    """LLVM features of the CPU that this process runs on."""
+def host_features(wanted: str | None = None) -> dict[str, bool]:
+    """LLVM features of the CPU that this process runs on, but for those that the system keeps from it.
+
+    wanted  the instruction set that somebody asks for by name. AMX is there for those alone, until its kernels, which
+            are tested under emulation, have been run on a CPU that has it
+    """
     import llvmlite.binding as ll
 
     try:
         reported = ll.get_host_cpu_features()
     except RuntimeError:  # LLVM cannot tell on this system
         reported = {}
-    return completed(reported, ll.get_process_triple().partition("-")[0], _has_dot_products)
+    features = completed(reported, ll.get_process_triple().partition("-")[0], _has_dot_products)
+    return permitted(features, lambda: wanted == "amx" and _may_use_amx())
 
 
 def completed(reported: Mapping[str, bool], architecture: str, dot_products: Callable[[], bool]) -> dict[str, bool]:
@@ -82,6 +92,32 @@ def _has_dot_products() -> bool:
         libc.getauxval.restype, libc.getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
         return bool(libc.getauxval(16) >> 20 & 1)  # AT_HWCAP, HWCAP_ASIMDDP
     return sys.platform == "darwin"
+
+
+def permitted(features: Mapping[str, bool], may_use_amx: Callable[[], bool]) -> dict[str, bool]:
+    """`features`, without AMX if the system does not let this process use it: the first touch would end it.
+
+    may_use_amx     asks the system; only called if the CPU has AMX
+    """
+    if features.get("amx-tile", False) and not may_use_amx():
+        return {**features, "amx-tile": False}
+    return dict(features)
+
+
+@cache
+def _may_use_amx() -> bool:
+    """Ask Linux, once, to keep AMX's registers for the threads of this process; other systems are not asked.
+
+    It refuses if it is older than 5.16, or if the signal stack of a thread is too small for them.
+    """
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18  # x86-64; ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA
+    libc = ctypes.CDLL(None)
+    libc.syscall.restype = ctypes.c_long
+    return libc.syscall(*map(ctypes.c_long, (arch_prctl, request_permission, tile_data))) == 0
 
 
 def supported(features: Mapping[str, bool]) -> list[ISA]:

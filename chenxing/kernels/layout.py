@@ -36,7 +36,7 @@ PART_BYTES = 48
 ONE, N_ROWS, N_OUTPUTS, N_TASKS, N_MERGES = 0, 1, 2, 3, 4
 STEP_WORDS = 8
 EACH_ROWS = 4
-SPARE_ROWS = 7  # of memory after a matrix's input: rows are read in whole groups of at most 8
+SPARE_ROWS = 15  # of memory after a matrix's input: rows are read in whole groups, on AMX of 16
 
 # quantised activations: per 32 values (Q8) and per 256 values (Q8K)
 Q8_BLOCK = 48  # i8[32], f32 d, f32 d * sum, i32 sum, 4 unused

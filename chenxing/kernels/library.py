@@ -53,7 +53,8 @@ def _version_file(package: str) -> bytes:
 
 def host_isa(wanted: str | None = None) -> ISA:
     """The instruction set of this name, else the environment's, else the best one. Raises KernelError."""
-    return choose(host_features(), wanted or settings().isa)
+    name = wanted or settings().isa
+    return choose(host_features(name), name)
 
 
 class KernelLibrary:

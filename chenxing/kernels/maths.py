@@ -62,7 +62,7 @@ def exp(x):
     return v.mul(p, _power(t))
 
 
-_zero, _two, _minus_two = v.constant(0.0), v.constant(2.0), v.constant(-2.0)
+_zero, _two = v.constant(0.0), v.constant(2.0)
 # tanh x = x + x^3 t(x^2) on |x| < 0.625, relative error 6e-9
 _t0, _t1, _t2 = v.constant(-0.33333269517275255), v.constant(0.13331092258042115), v.constant(-0.053709657808705166)
 _t3, _t4 = v.constant(0.020538820772603775), v.constant(-0.005591016839818102)

@@ -7,17 +7,19 @@ rows, the chunk and the thread change no bit.
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from chenxing.kernels import amx
 from chenxing.kernels import layout as L
 from chenxing.kernels import simd as v
+from chenxing.kernels.amx_tiles import on_amx
 from chenxing.kernels.int8 import RowTile
 from chenxing.kernels.simd import LANES, Target
-from chenxing.kernels.tiles import stack
 
 # argument slots of `linear`, in bytes
 W, X, X_ROW, X_EACH, N_BLOCKS, N_TILES, PER_CHUNK, Y, Y_ROW, ADD, SCALE, BIAS, STEP, UNIT = range(0, 112, 8)
 # of the experts' kernels: those up to Y_ROW, then
 EXPERT_BYTES, CHOSEN, SHARING, STARTS = 72, 80, 88, 80
-TOKEN_BLOCK = 64  # rows of activations that share an unpacked block
+ROW_BLOCK = 64  # rows of activations that share an unpacked block
+AMX_ROW_BLOCK = 128  # there unpacking is more of the work
 
 
 def rows_together() -> int:
@@ -83,67 +85,113 @@ def _size_of(tile):
 
 def _product(tile):
     """n_tiles tiles at w times n_rows rows at x; y and bias are those of the first tile."""
-    one, size_of = tile.gemv, _size_of(tile)
-    many = _whole_rows(tile) if isinstance(tile, RowTile) else _many_rows(tile)
+    if isinstance(tile, RowTile):
+        return _in_row_blocks(tile, _whole_rows(tile), ROW_BLOCK)
+    by_vectors = _in_row_blocks(tile, _by_vectors(tile), ROW_BLOCK)
+    if not (Target.isa.amx and tile.blocks):
+        return by_vectors
+    few_rows, amx_tile = rows_together(), on_amx(tile)
+    by_amx = _in_row_blocks(tile, _many_rows(amx_tile, amx_tile.rows, AMX_ROW_BLOCK), AMX_ROW_BLOCK)
+    configure = amx.configure(amx_tile.depth)
 
     @v.kernel_inline
     def run(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias):
-        size = size_of(n_blocks)
-        for block in range(0, n_rows, TOKEN_BLOCK):
-            n = min(TOKEN_BLOCK, n_rows - block)
-            x_block = x + block * x_row
-            for t in range(n_tiles):
-                tile_at = w + t * size
-                y_tile = y + t * (4 * LANES) + block * y_row
-                b = bias
-                if bias != 0:
-                    b += t * (4 * LANES)
-                if n > 1:
-                    many(tile_at, x_block, x_row, n_blocks, n, y_tile, y_row, add, scale, b)
-                else:
-                    _finish(y_tile, y_row, one(tile_at, x_block, n_blocks), add, scale, b)
+        if n_rows > few_rows:
+            configure()
+            by_amx(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias)
+            amx.release()
+        else:
+            by_vectors(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias)
 
     return run
 
 
-def _many_rows(tile):
-    """One tile with n rows of activations: weights are unpacked once for all of them.
+def _in_row_blocks(tile, one_tile, row_block):
+    """The product, `row_block` rows of activations at a time; one_tile is what `_many_rows` returns."""
+    size_of = _size_of(tile)
 
-    The last group may be of fewer rows: what follows them in memory (SPARE_ROWS) is multiplied too, and forgotten.
+    @v.kernel_inline
+    def run(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias):
+        size = size_of(n_blocks)
+        for block in range(0, n_rows, row_block):
+            n = min(row_block, n_rows - block)
+            x_block = x + block * x_row
+            for t in range(n_tiles):
+                y_tile = y + t * (4 * LANES) + block * y_row
+                b = bias
+                if bias != 0:
+                    b += t * (4 * LANES)
+                one_tile(w + t * size, x_block, x_row, n_blocks, n, y_tile, y_row, add, scale, b)
+
+    return run
+
+
+def _by_vectors(tile):
+    """One tile with n rows: by the tile's gemv if it is one row, in groups otherwise."""
+    one, many = tile.gemv, _many_rows(tile, _in_groups(tile), ROW_BLOCK)
+
+    @v.kernel_inline
+    def run(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias):
+        if n > 1:
+            many(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias)
+        else:
+            _finish(y, y_row, one(w, x, n_blocks), add, scale, bias)
+
+    return run
+
+
+def _many_rows(tile, rows, most):
+    """One tile with n rows of activations, at most `most`: weights are unpacked once for all of them.
+
+    rows    function (scratch, count, x, stride, acc, n): n rows of f32x16 at acc go on, in whole groups. What follows
+            the last row in memory (SPARE_ROWS) is multiplied too, and forgotten.
     """
-    n_group = rows_together()
-    assert n_group <= L.SPARE_ROWS + 1
-    group = tile.gemm(n_group)
     unit, n_bytes, x_bytes, unpack = tile.unit, tile.n_bytes, tile.x_bytes, tile.unpack
-    scratch_of, acc_of = stack(tile.scratch_bytes), stack((TOKEN_BLOCK + n_group) * 64)
+    spare = L.SPARE_ROWS
+    scratch_of, acc_of = stack(tile.scratch_bytes), stack((most + spare) * 64)
     load = v.load_group(1)
 
     @v.kernel_inline
     def run(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias):
         scratch = scratch_of()
         acc = acc_of()
-        for r in range(n + n_group):
+        for r in range(n + spare):
             v.st_f32x16(acc + r * 64, v.zero_f32())
         for at in range(0, n_blocks, unit):
             count = min(unit, n_blocks - at)
             unpack(w + at * n_bytes, scratch, count)
-            part = x + at * x_bytes
-            for r in range(0, n, n_group):
-                group(scratch, count, part + r * x_row, x_row, acc + r * 64)
+            rows(scratch, count, x + at * x_bytes, x_row, acc, n)
         for r in range(n):
             _finish(y + r * y_row, y_row, load(acc + r * 64, 64), add, scale, bias)
 
     return run
 
 
-def _whole_rows(tile):
-    """One tile with n rows of activations: integer sums of a group of rows, then each row's products."""
+def _in_groups(tile):
+    """The tile's gemm for n rows, as many at a time as registers hold."""
     n_group = rows_together()
     assert n_group <= L.SPARE_ROWS + 1
-    sums, finish_row, sums_of = tile.sums(n_group), tile.row, stack(n_group * 64)
+    group = tile.gemm(n_group)
+
+    @v.kernel_inline
+    def run(scratch, count, x, stride, acc, n):
+        for r in range(0, n, n_group):
+            group(scratch, count, x + r * stride, stride, acc + r * 64)
+
+    return run
+
+
+def _whole_rows(tile):
+    """One tile with n rows: by its gemv if it is one row, else sums of a group of rows, then each row's products."""
+    n_group = rows_together()
+    assert n_group <= L.SPARE_ROWS + 1
+    one, sums, finish_row, sums_of = tile.gemv, tile.sums(n_group), tile.row, stack(n_group * 64)
 
     @v.kernel_inline
     def run(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias):
+        if n == 1:
+            _finish(y, y_row, one(w, x, n_blocks), add, scale, bias)
+            return
         at = sums_of()
         for first in range(0, n, n_group):
             sums(w, x + first * x_row, x_row, n_blocks, at)
@@ -152,6 +200,18 @@ def _whole_rows(tile):
                 _finish(y + r * y_row, y_row, values, add, scale, bias)
 
     return run
+
+
+def stack(n_bytes: int):
+    """An operation that gives the address of n_bytes of the stack, on a cache line; one for each use in a kernel."""
+
+    def build(b):
+        with b.goto_entry_block():  # not by numba's alloca_once, which fills it with zeros, byte by byte
+            place = b.alloca(ir.ArrayType(ir.IntType(8), n_bytes))
+        place.align = L.ALIGN
+        return b.ptrtoint(place, v.I64)
+
+    return v.op(v.i64, (), build)
 
 
 def expert_linear(tile):

@@ -75,7 +75,6 @@ ld_bf16x16 = op(
     lambda b, p: b.bitcast(b.shl(b.zext(load(b, p, _S16), i32x16.ll), const(i32x16.ll, 16)), f32x16.ll),
 )
 ld_u8x64 = op(u8x64, (i64,), lambda b, p: load(b, p, u8x64.ll))
-ld_i8x16 = op(i32x16, (i64,), lambda b, p: b.sext(load(b, p, _B16), i32x16.ll))
 ld_u8x16 = op(i32x16, (i64,), lambda b, p: b.zext(load(b, p, _B16), i32x16.ll))
 ld_i32x16 = op(i32x16, (i64,), lambda b, p: load(b, p, i32x16.ll))
 st_f32x16 = op(void, (i64, f32x16), store)

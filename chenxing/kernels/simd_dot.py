@@ -17,6 +17,7 @@ from chenxing.kernels.simd import (
     I8,
     I16,
     I32,
+    I64,
     Target,
     at,
     by_parts,
@@ -135,19 +136,27 @@ def _pairs(select: list[int]) -> Callable:
     return lambda b, v: b.bitcast(shuffle(b, b.bitcast(v, _S32), select), i32x16.ll)
 
 
-ld_i8_pairs = op(i32x16, (types.int64,), lambda b, p: b.bitcast(b.sext(load(b, p, _B32), _S32), i32x16.ll))
 both_even = op(i32x16, (i32x16,), _pairs([i & ~1 for i in range(32)]))
 both_odd = op(i32x16, (i32x16,), _pairs([i | 1 for i in range(32)]))
 
 
-def ld_bits_pairs(shift: int, mask: int) -> Any:
-    """An operation (addr): 16 rows of 2 bytes as pairs of i16, each (byte >> shift) & mask."""
+def _at(first: int, of: Callable) -> Any:
+    """The operation (block, i): 16 rows of 2 bytes at block + first + 32 i, made pairs of i16 by `of`."""
 
-    def build(b: Any, p: Any) -> Any:
-        h = b.zext(load(b, p, _B32), _S32)
-        return b.bitcast(b.and_(b.lshr(h, const(_S32, shift)), const(_S32, mask)), i32x16.ll)
+    def build(b: Any, w: Any, i: Any) -> Any:
+        return b.bitcast(of(b, load(b, b.add(w, b.add(b.shl(i, I64(5)), I64(first))), _B32)), i32x16.ll)
 
-    return op(i32x16, (types.int64,), build)
+    return op(i32x16, (types.int64, types.int64), build)
+
+
+def pairs_at(first: int) -> Any:
+    """An operation (block, i): the i-th of the vectors at block + first, 16 rows of 2 signed bytes, as pairs of i16."""
+    return _at(first, lambda b, v: b.sext(v, _S32))
+
+
+def bit_pairs_at(first: int, shift: int, mask: int) -> Any:
+    """The same of unsigned bytes, of which it takes (byte >> shift) & mask."""
+    return _at(first, lambda b, v: b.and_(b.lshr(b.zext(v, _S32), const(_S32, shift)), const(_S32, mask)))
 
 
 # ---- bytes ----

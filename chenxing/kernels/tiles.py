@@ -9,8 +9,6 @@ A format says how a packed block is read (`SmallBlocks`, `SuperBlocks`, `Floats`
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from llvmlite import ir
-
 from chenxing.kernels import layout as L
 from chenxing.kernels import simd as v
 from chenxing.kernels import simd_dot as dot
@@ -31,6 +29,7 @@ class Tile:
     scratch_bytes  what they take
     unpack         function (w, scratch, count): `count` blocks, at most `unit`
     gemm           n -> function (scratch, count, x, stride, acc): n rows of f32x16 at acc, 64 bytes apart, go on
+    blocks         what it was made of, if that is blocks of integers
     """
 
     n_bytes: int
@@ -40,6 +39,7 @@ class Tile:
     scratch_bytes: int
     unpack: Callable
     gemm: Callable
+    blocks: "SmallBlocks | SuperBlocks | None" = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class SuperBlocks:
     scales    (w, i) -> i32x16: their sc, as two i16 in each lane
     minima    (w, i) -> their m likewise, or None
     largest   q is 0..largest; 0: q is a signed byte
+    largest_scale   of all sc, without their sign
     """
 
     n_bytes: int
@@ -75,15 +76,45 @@ class SuperBlocks:
     quants: Callable
     scales: Callable
     largest: int
+    largest_scale: int
     offset: int = 0
     minima: Callable | None = None
+
+
+def finish_small(minimum: bool) -> Callable:
+    """The function (acc, total, d, m, x, stride) that adds a block's sums to acc."""
+
+    @kernel_inline
+    def plain(acc, total, d, m, x, stride):
+        return v.add_scaled(acc, total, d, x + L.Q8_D, stride)
+
+    @kernel_inline
+    def with_minimum(acc, total, d, m, x, stride):
+        return v.rank1(v.add_scaled(acc, total, d, x + L.Q8_D, stride), m, x + L.Q8_DSUM, stride)
+
+    return with_minimum if minimum else plain
+
+
+def finish_super(minima: bool) -> Callable:
+    """The function (acc, total, corrected, d, m, x, stride) that adds a block's sums to acc."""
+
+    @kernel_inline
+    def plain(acc, total, corrected, d, m, x, stride):
+        return v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
+
+    @kernel_inline
+    def with_minima(acc, total, corrected, d, m, x, stride):
+        acc = v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
+        return v.sub_scaled(acc, corrected, m, x + L.Q8K_D, stride)
+
+    return with_minima if minima else plain
 
 
 def small_blocks(f: SmallBlocks) -> Tile:
     """y = fma(d * dx, f32(sum of (q - offset) * x), y); y = fma(m, dx * sum of x, y)"""
     unit, line = 8, 512 + 128  # of scratch: quants, d and m as f32
     keep, load = dot.store_vectors(8), dot.vectors(8)
-    quants, n_bytes, minimum = f.quants, f.n_bytes, f.minimum
+    quants, n_bytes, finish = f.quants, f.n_bytes, finish_small(f.minimum)
     signed = f.largest == 0
     start = dot.signed_start if signed else dot.offset_start(f.offset)
 
@@ -91,18 +122,12 @@ def small_blocks(f: SmallBlocks) -> Tile:
         zeros, dots = v.zeros_i32(n), dot.dot_signed(8) if signed else dot.dot_unsigned(8, f.largest)
 
         @kernel_inline
-        def plain(acc, q, d, m, x, stride):
-            total = dots(start(zeros(), x + L.Q8_SUM, stride), q, x, stride)
-            return v.add_scaled(acc, total, d, x + L.Q8_D, stride)
+        def add_block(acc, q, d, m, x, stride):
+            return finish(acc, dots(start(zeros(), x + L.Q8_SUM, stride), q, x, stride), d, m, x, stride)
 
-        @kernel_inline
-        def with_minimum(acc, q, d, m, x, stride):
-            return v.rank1(plain(acc, q, d, m, x, stride), m, x + L.Q8_DSUM, stride)
+        return add_block
 
-        return with_minimum if minimum else plain
-
-    m_at = MIN if minimum else D
-
+    m_at = MIN if f.minimum else D
     zero, add_to_one = v.zeros_f32(1), block(1)
 
     @kernel_inline
@@ -142,7 +167,7 @@ def small_blocks(f: SmallBlocks) -> Tile:
 
         return run
 
-    return Tile(n_bytes, L.Q8_BLOCK, gemv, unit, unit * line, unpack, gemm)
+    return Tile(n_bytes, L.Q8_BLOCK, gemv, unit, unit * line, unpack, gemm, f)
 
 
 def super_blocks(f: SuperBlocks) -> Tile:
@@ -162,21 +187,13 @@ def super_blocks(f: SuperBlocks) -> Tile:
 
     # the sums of one block, added to acc
 
-    @kernel_inline
-    def with_minima(acc, total, corrected, d, m, x, stride):
-        acc = v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
-        return v.sub_scaled(acc, corrected, m, x + L.Q8K_D, stride)
+    without_offset = finish_super(has_minima)
 
     @kernel_inline
     def with_offset(acc, total, corrected, d, m, x, stride):
-        total = v.mul_add(total, corrected, v.splat_i32(-offset))
-        return v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
+        return without_offset(acc, v.mul_add(total, corrected, v.splat_i32(-offset)), corrected, d, m, x, stride)
 
-    @kernel_inline
-    def plain(acc, total, corrected, d, m, x, stride):
-        return v.add_scaled(acc, total, d, x + L.Q8K_D, stride)
-
-    finish = with_minima if has_minima else with_offset if offset else plain
+    finish = with_offset if offset and not has_minima else without_offset
 
     # one pair of sub-blocks' part of what the minima or the offset take away
 
@@ -241,7 +258,7 @@ def super_blocks(f: SuperBlocks) -> Tile:
 
         return run
 
-    return Tile(n_bytes, L.Q8K_BLOCK, gemv, 1, d_at + 128, unpack, gemm)
+    return Tile(n_bytes, L.Q8K_BLOCK, gemv, 1, d_at + 128, unpack, gemm, f)
 
 
 def floats(n_bytes: int, load: Callable) -> Tile:
@@ -280,15 +297,3 @@ def floats(n_bytes: int, load: Callable) -> Tile:
         return run
 
     return Tile(n_bytes, 4, gemv, unit, unit * 64, unpack, gemm)
-
-
-def stack(n_bytes: int):
-    """An operation that gives the address of n_bytes of the stack, on a cache line; one for each use in a kernel."""
-
-    def build(b):
-        with b.goto_entry_block():  # not by numba's alloca_once, which fills it with zeros, byte by byte
-            place = b.alloca(ir.ArrayType(ir.IntType(8), n_bytes))
-        place.align = L.ALIGN
-        return b.ptrtoint(place, v.I64)
-
-    return v.op(v.i64, (), build)

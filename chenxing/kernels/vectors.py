@@ -20,7 +20,7 @@ from numba.extending import intrinsic, register_model
 from chenxing.kernels.isa import ISA, ISAS
 
 LANES = 16
-I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
+I8, I16, I32, I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 f32, f64, i32, i64, void = types.float32, types.float64, types.int32, types.int64, types.void
 

@@ -37,11 +37,7 @@ def tile():
         b = ld(w + 416 + i * 512)
         return values(lo(a) + hi(a) + lo(b) + hi(b))
 
-    @v.kernel_inline
-    def scales(w, i):
-        return dot.ld_i8_pairs(w + 32 + i * 32)
-
-    return super_blocks(SuperBlocks(PACKED, 32, quants, scales, largest=0))
+    return super_blocks(SuperBlocks(PACKED, 32, quants, dot.pairs_at(32), largest=0, largest_scale=32))
 
 
 def decode():

@@ -27,22 +27,14 @@ def tile():
     from chenxing.kernels import simd_dot as dot
     from chenxing.kernels.tiles import SuperBlocks, super_blocks
 
-    fields, scales_of, minima_of = dot.fields(2, 4), dot.ld_bits_pairs(0, 15), dot.ld_bits_pairs(4, 15)
+    fields, scales, minima = dot.fields(2, 4), dot.bit_pairs_at(64, 0, 15), dot.bit_pairs_at(64, 4, 15)
 
     @v.kernel_inline
     def quants(w, i):
         q = w + 320 + i * 128
         return fields(v.ld_u8x64(q)) + fields(v.ld_u8x64(q + 64))
 
-    @v.kernel_inline
-    def scales(w, i):
-        return scales_of(w + 64 + i * 32)
-
-    @v.kernel_inline
-    def minima(w, i):
-        return minima_of(w + 64 + i * 32)
-
-    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=3, minima=minima))
+    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=3, largest_scale=15, minima=minima))
 
 
 def decode():

@@ -47,11 +47,7 @@ def tile():
         high = v.ld_u8x64(q)
         return high_even(low(v.ld_u8x64(q + 64)), high) + high_odd(low(v.ld_u8x64(q + 128)), high)
 
-    @v.kernel_inline
-    def scales(w, i):
-        return dot.ld_i8_pairs(w + 32 + i * 32)
-
-    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=7, offset=4))
+    return super_blocks(SuperBlocks(PACKED, 16, quants, dot.pairs_at(32), largest=7, largest_scale=32, offset=4))
 
 
 def decode():

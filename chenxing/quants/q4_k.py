@@ -35,15 +35,8 @@ def tile():
         q = ld(w + 320 + i * 512)
         return lo(q) + hi(q)
 
-    @v.kernel_inline
-    def scales(w, i):
-        return dot.ld_i8_pairs(w + 64 + i * 32)
-
-    @v.kernel_inline
-    def minima(w, i):
-        return dot.ld_i8_pairs(w + 192 + i * 32)
-
-    return super_blocks(SuperBlocks(PACKED, 32, quants, scales, largest=15, minima=minima))
+    scales, minima = dot.pairs_at(64), dot.pairs_at(192)
+    return super_blocks(SuperBlocks(PACKED, 32, quants, scales, largest=15, largest_scale=63, minima=minima))
 
 
 def decode():

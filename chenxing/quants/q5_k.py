@@ -42,15 +42,8 @@ def tile():
         q = ld(bits + 128)
         return high(lo(q), v.ld_u8x64(bits)) + high(hi(q), v.ld_u8x64(bits + 64))
 
-    @v.kernel_inline
-    def scales(w, i):
-        return dot.ld_i8_pairs(w + 64 + i * 32)
-
-    @v.kernel_inline
-    def minima(w, i):
-        return dot.ld_i8_pairs(w + 192 + i * 32)
-
-    return super_blocks(SuperBlocks(PACKED, 32, quants, scales, largest=31, minima=minima))
+    scales, minima = dot.pairs_at(64), dot.pairs_at(192)
+    return super_blocks(SuperBlocks(PACKED, 32, quants, scales, largest=31, largest_scale=63, minima=minima))
 
 
 def decode():

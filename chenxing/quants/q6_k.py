@@ -49,11 +49,7 @@ def tile():
     def quants(w, i):
         return sub_block(w + 288 + i * 384) + sub_block(w + 480 + i * 384)
 
-    @v.kernel_inline
-    def scales(w, i):
-        return dot.ld_i8_pairs(w + 32 + i * 32)
-
-    return super_blocks(SuperBlocks(PACKED, 16, quants, scales, largest=63, offset=32))
+    return super_blocks(SuperBlocks(PACKED, 16, quants, dot.pairs_at(32), largest=63, largest_scale=128, offset=32))
 
 
 def decode():

@@ -91,9 +91,9 @@ def test_killed_at_some_points(tmp_path, disk_bytes):
 @pytest.mark.parametrize("disk_bytes", [PLENTY, LITTLE])
 @pytest.mark.parametrize("phase", victim.PHASES)
 def test_killed_at_every_point(tmp_path, disk_bytes, phase):
-    for at in range(1, n_points(tmp_path / "count", 16, disk_bytes) + 1):
-        told = kill(tmp_path / str(at), 0, 16, disk_bytes, at, phase)
-        survive(tmp_path / str(at), 0, 16, disk_bytes, told)
+    for at in range(1, n_points(tmp_path / "count", 11, disk_bytes) + 1):
+        told = kill(tmp_path / str(at), 0, 11, disk_bytes, at, phase)
+        survive(tmp_path / str(at), 0, 11, disk_bytes, told)
 
 
 @pytest.mark.slow
@@ -101,5 +101,5 @@ def test_killed_at_every_point(tmp_path, disk_bytes, phase):
 def test_killed_at_random_instants(tmp_path, disk_bytes):
     rng = np.random.default_rng(0)
     for seed in range(150):
-        told = kill(tmp_path / str(seed), seed, 60, disk_bytes, delay=rng.uniform(0, 0.08))
-        survive(tmp_path / str(seed), seed, 60, disk_bytes, told)
+        told = kill(tmp_path / str(seed), seed, 40, disk_bytes, delay=rng.uniform(0, 0.08))
+        survive(tmp_path / str(seed), seed, 40, disk_bytes, told)

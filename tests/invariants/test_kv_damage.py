@@ -8,14 +8,14 @@ import pytest
 from invariants import victim
 from kvcache.pattern import check, compute
 
-BYTES = 1 << 30
+BYTES, N_TEXTS = 1 << 30, 8
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory) -> Path:
-    """A folder with one store of some 40 pages."""
+    """A folder with one store of some 30 pages."""
     folder = tmp_path_factory.mktemp("sound") / "kv"
-    victim.load(folder, 0, 12, BYTES, victim.Files(), lambda i: None)
+    victim.load(folder, 0, N_TEXTS, BYTES, victim.Files(), lambda i: None)
     return folder
 
 
@@ -41,7 +41,7 @@ def damage(folder: Path, rng: np.random.Generator) -> None:
 
 def use(cache: victim.KVCache) -> None:
     """Every prompt begins with right KV only, and can be computed."""
-    for ids in victim.texts(0, 12):
+    for ids in victim.texts(0, N_TEXTS):
         sequence = cache.begin(ids, victim.N_CTX)
         assert sequence.n_cached < len(ids)
         check(sequence, ids[: sequence.n_cached])
@@ -67,7 +67,7 @@ def try_once(sound: Path, folder: Path, rng: np.random.Generator) -> int:
     use(cache)
     cache.close()
     cache = victim.open_cache(folder, BYTES)
-    for ids in victim.texts(0, 12):
+    for ids in victim.texts(0, N_TEXTS):
         assert cache.match([*ids, 0]) >= len(ids) or is_open  # an index damaged while open is noticed when next opened
     use(cache)
     assert cache.stats().n_damaged == 0 or is_open

@@ -1,9 +1,12 @@
 """The choice of an instruction set from a CPU's features."""
 
+import sys
+
 import pytest
 
 from chenxing.errors import KernelError
-from chenxing.kernels.isa import ISAS, choose, completed, host_features, supported
+from chenxing.kernels import isa as isa_module
+from chenxing.kernels.isa import ISAS, choose, completed, host_features, permitted, supported
 
 
 def cpu(*names: str) -> dict[str, bool]:
@@ -57,6 +60,40 @@ def test_nothing_is_added_to_other_architectures():
 
     assert completed({"sse2": True}, "x86_64", never) == {"sse2": True}
     assert completed({}, "riscv64", never) == {}
+
+
+@pytest.mark.parametrize(("granted", "chosen"), [(True, "amx"), (False, "avx512vnni")])
+def test_amx_takes_the_systems_permission(granted: bool, chosen: str):
+    features = permitted(cpu("sse", "avx2", "avx512vnni", "amx"), lambda: granted)
+    assert choose(features).name == chosen
+    if not granted:
+        with pytest.raises(KernelError, match="cannot run 'amx'; it can run: avx512vnni, avx2, sse"):
+            choose(features, "amx")
+
+
+def test_nobody_asks_for_amx_without_need():
+    def never() -> bool:
+        raise AssertionError("the system is asked for what the CPU lacks")
+
+    assert permitted(cpu("avx512vnni"), never) == cpu("avx512vnni")
+
+
+@pytest.mark.skipif(host_features().get("amx-tile", False), reason="this machine has AMX")
+def test_a_refusal_is_no_error():
+    """Linux, or another kind of machine, says no; elsewhere nobody is asked."""
+    assert isa_module._may_use_amx.__wrapped__() is False
+
+
+def test_amx_is_linux_only(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert isa_module._may_use_amx.__wrapped__() is False
+
+
+def test_amx_is_for_those_who_name_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(isa_module, "completed", lambda *_: cpu("sse", "avx2", "avx512vnni", "amx"))
+    monkeypatch.setattr(isa_module, "_may_use_amx", lambda: True)
+    assert choose(host_features()).name == "avx512vnni"
+    assert choose(host_features("amx"), "amx").name == "amx"
 
 
 def test_this_machine_has_an_instruction_set():

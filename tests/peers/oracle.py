@@ -96,11 +96,12 @@ class LlamaCpp:
     """One model in llama.cpp and one context of `n_ctx` tokens.
 
     Defaults are those that llama.cpp's users run with: KV in f16, flash attention where it can. `kv_type="f32"` with
-    `flash_attn="off"` takes both roundings out, for tight comparisons.
+    `flash_attn="off"` takes both roundings out, for tight comparisons. One thread: its threads spin, and tests run side
+    by side.
     """
 
     def __init__(
-        self, path: Path, *, n_ctx: int, kv_type: str = "f16", flash_attn: str = "auto", n_threads: int = 2
+        self, path: Path, *, n_ctx: int, kv_type: str = "f16", flash_attn: str = "auto", n_threads: int = 1
     ) -> None:
         self._lib = _library()
         params = self._lib.llama_context_default_params()

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.peer
 
 DATA = Path(__file__).parents[1] / "data" / "tokenizer"
 SMALL = ("bpe", "gemma4", "spm", "ugm", "wpm")
-N_REAL, N_SMALL, N_PRE = 20_000, 1_000, 100
+N_REAL, N_SMALL, N_PRE = 8_000, 1_000, 100
 
 _VOCAB_ONLY, _FLAGS = 72, slice(72, 78)  # vocab_only, check_tensors, use_extra_bufts, no_host, no_alloc, load_mtp
 _i32, _ptr = ctypes.c_int32, ctypes.c_void_p

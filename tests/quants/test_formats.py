@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
 from reference import naive
-from reference.emulation import EMULATED
+from reference.emulation import AMX, EMULATED
 from reference.emulation import compiled as compiled_here
 from reference.native import RUNNABLE, Linear, call, f32_bits, kernels, q8_rows, q8k_rows
 
@@ -192,6 +192,23 @@ def test_product_with_vnni_is_the_twins(name: str) -> None:
     x = Rows(name, np.concatenate([extreme_q(5, width(blocks, name)), random_q(6, width(blocks, name))]))
     kernel = compiled_here(f"chenxing.quants.kernels:linear({name})", EMULATED[0])
     assert same_bits(product_by(kernel, name, blocks, x), x.twin(blocks))
+
+
+@pytest.mark.parametrize("name", QUANTISED)
+def test_product_with_amx_is_the_twins(name: str) -> None:
+    """Whole and partial groups of 16 and 32 rows; blocks that are unpacked together, and what is left of them. The
+    instructions are spelled out for this machine."""
+    kernel = compiled_here(f"reference.amx_kernels:product({name})", AMX)
+    blocks = np.concatenate([extreme_blocks(name, 9), random_blocks(name, 16, 9)])
+    k = width(blocks, name)
+    x = Rows(name, np.concatenate([extreme_q(7, k), random_q(36, k)]))
+    packed, expected = pack_matrix(QUANTS[name], blocks), x.twin(blocks)
+    for tile in range(2):
+        for n in (1, 16, 17, 32, 33, 43):
+            y = np.full((n + 1, TILE_ROWS), np.nan, np.float32)
+            call(kernel, [address(packed[tile]), packed.shape[1], address(x.data), x.data.strides[0], n, address(y)])
+            assert same_bits(y[:n], np.ascontiguousarray(expected[:n, 16 * tile : 16 * tile + 16])), n
+            assert np.isnan(y[n]).all()
 
 
 @pytest.mark.parametrize("isa", [name for name in ("avx512vnni",) if name not in RUNNABLE])

@@ -1,7 +1,7 @@
-"""VNNI and Arm on machines without them: the same kernels, with their intrinsics spelled out in plain IR.
+"""VNNI, AMX and Arm on machines without them: the same kernels, with their intrinsics spelled out in plain IR.
 
 What is tested so is everything but the instructions themselves: offsets of signed weights, cuts into 512, 256 or 128
-bits, groups of eight rows.
+bits, groups of eight rows, layouts and shapes of AMX's tiles.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def _emulated(name: str) -> ISA:
     return replace(ISAS[name], name=f"{name} emulated", **best)
 
 
+AMX = _emulated("amx")
 EMULATED = [_emulated(name) for name in ("avx512vnni", "avxvnni", "neon-dotprod", "neon")]
 
 
@@ -48,7 +49,8 @@ def compiled(reference: str, isa: ISA) -> int:
 
 @contextmanager
 def _spelled_out() -> Iterator[None]:
-    from chenxing.kernels import dot_sums, simd, simd_dot
+    from chenxing.kernels import amx, dot_sums, simd, simd_dot
+    from reference import amx_in_memory
 
     def call(b: Any, name: str, ret: ir.Type, *args: Any) -> Any:
         for part, build in _BUILDERS.items():
@@ -56,7 +58,8 @@ def _spelled_out() -> Iterator[None]:
                 return build(b, *args)
         return simd.call(b, name, ret, *args)
 
-    with patch.object(simd_dot, "call", call), patch.object(dot_sums, "call", call):
+    in_memory = patch.object(amx, "call", amx_in_memory.call)
+    with patch.object(simd_dot, "call", call), patch.object(dot_sums, "call", call), in_memory:
         yield
 
 
