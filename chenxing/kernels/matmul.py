@@ -85,8 +85,10 @@ def _size_of(tile):
 
 def _product(tile):
     """n_tiles tiles at w times n_rows rows at x; y and bias are those of the first tile."""
+    if isinstance(tile, RowTile):
+        return _in_row_blocks(tile, _whole_rows(tile), ROW_BLOCK)
     by_vectors = _in_row_blocks(tile, _by_vectors(tile), ROW_BLOCK)
-    if isinstance(tile, RowTile) or not (Target.isa.amx and tile.blocks):
+    if not (Target.isa.amx and tile.blocks):
         return by_vectors
     few_rows, amx_tile = rows_together(), on_amx(tile)
     by_amx = _in_row_blocks(tile, _many_rows(amx_tile, amx_tile.rows, AMX_ROW_BLOCK), AMX_ROW_BLOCK)
@@ -105,7 +107,7 @@ def _product(tile):
 
 
 def _in_row_blocks(tile, one_tile, row_block):
-    """The product, `row_block` rows of activations at a time; one_tile is what `_by_vectors` returns."""
+    """The product, `row_block` rows of activations at a time; one_tile is what `_many_rows` returns."""
     size_of = _size_of(tile)
 
     @v.kernel_inline
@@ -126,8 +128,7 @@ def _in_row_blocks(tile, one_tile, row_block):
 
 def _by_vectors(tile):
     """One tile with n rows: by the tile's gemv if it is one row, in groups otherwise."""
-    one = tile.gemv
-    many = _whole_rows(tile) if isinstance(tile, RowTile) else _many_rows(tile, _in_groups(tile), ROW_BLOCK)
+    one, many = tile.gemv, _many_rows(tile, _in_groups(tile), ROW_BLOCK)
 
     @v.kernel_inline
     def run(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias):
@@ -181,13 +182,16 @@ def _in_groups(tile):
 
 
 def _whole_rows(tile):
-    """One tile with n rows of activations: integer sums of a group of rows, then each row's products."""
+    """One tile with n rows: by its gemv if it is one row, else sums of a group of rows, then each row's products."""
     n_group = rows_together()
     assert n_group <= L.SPARE_ROWS + 1
-    sums, finish_row, sums_of = tile.sums(n_group), tile.row, stack(n_group * 64)
+    one, sums, finish_row, sums_of = tile.gemv, tile.sums(n_group), tile.row, stack(n_group * 64)
 
     @v.kernel_inline
     def run(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias):
+        if n == 1:
+            _finish(y, y_row, one(w, x, n_blocks), add, scale, bias)
+            return
         at = sums_of()
         for first in range(0, n, n_group):
             sums(w, x + first * x_row, x_row, n_blocks, at)
