@@ -54,6 +54,13 @@ def test_the_time_limit_kills_what_was_started_too(tmp_path):
     assert not mark.exists()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="sessions of POSIX")
+def test_who_left_the_group_and_holds_the_pipe_is_not_waited_for(tmp_path):
+    child = "import time; time.sleep(30)"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)"
+    assert "did not end within 1 seconds" in call(box(tmp_path, seconds=1.0), *python(code)).text
+
+
 def test_output_without_end(tmp_path):
     found = call(box(tmp_path), *python("while True: print('x' * 10000)"))
     assert found.is_error and "wrote more than" in found.text

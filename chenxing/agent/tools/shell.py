@@ -5,8 +5,10 @@ import contextlib
 import os
 import shlex
 import signal
+import subprocess
 from pathlib import Path
 
+from chenxing.agent.threads import in_thread
 from chenxing.agent.tools.tool import Tool, ToolError, tool
 
 SECONDS = 60.0
@@ -31,45 +33,47 @@ def shell_tool(folder: Path, *, seconds: float = SECONDS) -> Tool:
 
 
 async def run(command: list[str], folder: Path, seconds: float) -> str:
-    """Its output with its exit code. At the time limit, or if we are cancelled, its whole process group is killed."""
+    """Its output and exit code. At its end, and if we are cancelled, what is left of its process group is killed."""
     if not command or any("\0" in word for word in command):
         raise ToolError("command: expected a program and its arguments, without NUL characters")
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
+        process = subprocess.Popen(
+            command,
             cwd=folder,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             start_new_session=True,
         )
     except OSError as error:
         raise ToolError(f"{command[0]!r} cannot be started: {error.strerror}") from error
     try:
-        output = await asyncio.wait_for(_output(process), seconds)
+        output = await asyncio.wait_for(in_thread(lambda: _output(process)), seconds)
     except TimeoutError as error:
         raise ToolError(f"{shlex.join(command)}: did not end within {seconds:g} seconds, and was killed") from error
     finally:
         _kill(process)
-        await process.wait()
     return f"{output.decode('utf-8', 'replace')}\n[exit code {process.returncode}]".lstrip("\n")
 
 
-async def _output(process: asyncio.subprocess.Process) -> bytes:
+def _output(process: "subprocess.Popen[bytes]") -> bytes:
+    """All of it, and then its end. In a thread of its own, which is left behind if somebody else holds the pipe."""
     assert process.stdout
     data = bytearray()
-    while piece := await process.stdout.read(1 << 16):
-        data += piece
-        if len(data) > MAX_OUTPUT_BYTES:
-            raise ToolError(f"the program wrote more than {MAX_OUTPUT_BYTES} bytes, and was killed")
-    await process.wait()
+    with process.stdout as pipe:
+        while piece := pipe.read1(1 << 16):  # type: ignore[attr-defined]  # a BufferedReader
+            data += piece
+            if len(data) > MAX_OUTPUT_BYTES:
+                raise ToolError(f"the program wrote more than {MAX_OUTPUT_BYTES} bytes, and was killed")
+    process.wait()
     return bytes(data)
 
 
-def _kill(process: asyncio.subprocess.Process) -> None:
+def _kill(process: "subprocess.Popen[bytes]") -> None:
     """What it has started too, where the system has process groups."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)
-        elif process.returncode is None:
+        else:
             process.kill()
+    process.wait()
