@@ -36,7 +36,7 @@ class Wish:
 
     max_tokens      None: as many as there is room for
     n_alternatives  of each token to be told; None: nothing is told
-    constraint      what all answers must be; each follows a copy
+    constraint      what all answers must be; it is theirs from then on
     n_keep          tokens of the prompt that stay when a full context shifts
     """
 
@@ -248,13 +248,14 @@ class Service:
         llm, ids = self.model, prompt.ids
         params = replace(wish.params, seed=wish.params.seed + i) if i and wish.params.seed >= 0 else wish.params
         tokenizer = llm.tokenizer
+        constraint = wish.constraint.clone() if wish.constraint and job.answers else wish.constraint
         sampler = Sampler(
             params,
             llm.n_vocab,
             token_text=tokenizer.token_bytes,
             eog_ids=tokenizer.eog_ids,
             prompt=ids,
-            constraint=wish.constraint.clone() if wish.constraint else None,
+            constraint=constraint,
         )
         recorder = None
         if wish.n_alternatives is not None:

@@ -22,7 +22,7 @@ def url(smollm2_path) -> Iterator[str]:
     from server.running import Running
 
     options = {"n_ctx": 8192, "disk_cache": False}
-    server = Running(ServeSettings(str(smollm2_path), options, sampling={"temp": 0.0}))
+    server = Running(ServeSettings(str(smollm2_path), options, sampling={"temp": 0.0}, n_predict=150))
     yield f"http://127.0.0.1:{server.port}/v1"
     server.close()
 

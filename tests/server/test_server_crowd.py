@@ -20,6 +20,7 @@ from running import TEMPLATE, Running, running, toy_settings, until
 from chenxing.config import settings
 from chenxing.server import stream
 
+LINGER = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
 PROMPT = "about there would other into more time some could them than like now over only its "
 
 
@@ -94,7 +95,7 @@ def test_64_clients_that_stream_and_vanish(server: Running):
         while n > 0 and (data := s.recv(4096)):
             n -= len(data)
         if rng.random() < 0.5:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, not an end
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER)  # a reset, not an end
         s.close()
 
     crowd = [threading.Thread(target=client, args=(seed,)) for seed in range(64)]
