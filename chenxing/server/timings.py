@@ -38,15 +38,21 @@ def usage(all_stats: Sequence[Stats]) -> dict[str, Any]:
     """OpenAI's, of the answers to one prompt: the prompt counts once."""
     n_prompt, n_cached = all_stats[0].n_prompt, all_stats[0].n_cached
     n_generated = sum(stats.n_generated for stats in all_stats)
-    n_drafted, n_accepted = (sum(getattr(s.drafts, name) for s in all_stats) for name in ("n_tokens", "n_accepted"))
-    drafted = {"accepted_prediction_tokens": n_accepted, "rejected_prediction_tokens": n_drafted - n_accepted}
     return {
         "completion_tokens": n_generated,
         "prompt_tokens": n_prompt,
         "total_tokens": n_prompt + n_generated,
         "prompt_tokens_details": {"cached_tokens": n_cached},
-        **({"completion_tokens_details": drafted} if n_drafted else {}),
+        **predictions(all_stats),
     }
+
+
+def predictions(all_stats: Sequence[Stats]) -> dict[str, Any]:
+    """OpenAI's completion_tokens_details, where anything was drafted."""
+    n_drafted = sum(stats.drafts.n_tokens for stats in all_stats)
+    n_accepted = sum(stats.drafts.n_accepted for stats in all_stats)
+    details = {"accepted_prediction_tokens": n_accepted, "rejected_prediction_tokens": n_drafted - n_accepted}
+    return {"completion_tokens_details": details} if n_drafted else {}
 
 
 def progress(stats: Stats, n_computed: int) -> dict[str, Any]:

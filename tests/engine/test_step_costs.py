@@ -15,8 +15,10 @@ def plain(costs: StepCosts, ms: float, n_answers: int = 1, n: int = ENOUGH) -> N
 def test_cost_is_the_share_of_plain_steps_that_fit_into_the_time() -> None:
     costs = StepCosts()
     plain(costs, 10.0)
-    assert costs.measured(1, 4, 14.0) == pytest.approx(0.4)
-    assert costs.cost(1, 4) == pytest.approx(0.4) and costs.cost(1, 8) == pytest.approx(0.8)
+    for _ in range(20):
+        assert costs.measured(1, 4, 14.0) == pytest.approx(0.4)
+    assert costs.cost(1, 4) == pytest.approx(0.4, rel=0.01)
+    assert costs.cost(1, 8) == pytest.approx(0.8, rel=0.01)  # by what a row of the nearest size costs
     plain(costs, 20.0, n_answers=4)
     assert costs.measured(4, 4, 25.0) == pytest.approx(1.0)  # four answers wait for a quarter of a step
 

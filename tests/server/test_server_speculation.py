@@ -49,6 +49,12 @@ def test_what_is_counted(drafting: Running):
     assert after["llamacpp:spec_decode_num_drafts_total"] > before["llamacpp:spec_decode_num_drafts_total"]
 
 
+def test_answers_to_several_prompts_are_counted_together(drafting: Running):
+    body = drafting.post("/v1/completions", {"prompt": ["the star", "some"], "n": 2, "max_tokens": 20, "seed": 1}).json
+    details = body["usage"]["completion_tokens_details"]
+    assert sum(details.values()) > 40  # more than one prompt's
+
+
 def test_what_drafts_is_shown(drafting: Running, server: Running):
     for s, kind in ((drafting, "draft-simple"), (server, "ngram-simple")):
         settings = s.get("/props").json["default_generation_settings"]["params"]

@@ -2,16 +2,19 @@
 
 from dataclasses import dataclass, field
 
-NEWEST = 0.2  # weight of the newest measurement in a mean, once there are more than a few
-LARGEST_JUMP = 3.0  # a measurement of more than so many times the mean is somebody else's doing, and counts so much
+from chenxing.models.model import N_OUTPUTS
+
+DEARER, CHEAPER = 0.15, 0.3  # weights of a new measurement: machines are held up by others, and never sped up
+LARGEST_JUMP = 3.0  # a measurement of more than so many times the mean counts as that
 FIRST_GUESS = 0.3  # of a plain step for each drafted row, before any was measured: high, so that trying is cheap
-LARGEST_ROW = 2.0  # of a plain step; what took longer was held up by something else
+LARGEST_ROW = 2.0  # of a plain step: where a row costs more than one, drafts cannot pay anyway
+N_SIZES = N_OUTPUTS.bit_length() + 1
 ENOUGH, STALE = 3, 64  # plain steps before the first draft, and steps with drafts after which a plain one is due
 
 
 @dataclass
 class Mean:
-    """Of n measurements, recent ones more than others."""
+    """Of n measurements, recent ones more than others, and short times more than long ones."""
 
     value: float = 0.0
     n: int = 0
@@ -19,16 +22,26 @@ class Mean:
     def add(self, x: float) -> None:
         x = min(x, LARGEST_JUMP * self.value) if self.n and self.value else x
         self.n += 1
-        self.value += (x - self.value) * max(1 / self.n, NEWEST)
+        self.value += (x - self.value) * max(1 / self.n, CHEAPER if x < self.value else DEARER)
 
 
 @dataclass
 class Costs:
-    """With one number of answers. rows: of a drafted row, in plain steps, by the size of the draft in bits."""
+    """With one number of answers.
+
+    rows    what was measured of a drafted row, in plain steps, by the size of the draft in bits
+    prices  what is expected of it, by size: of the nearest size that was measured
+    """
 
     plain_ms: Mean = field(default_factory=Mean)
     rows: dict[int, Mean] = field(default_factory=dict)
+    prices: list[float] = field(default_factory=lambda: [FIRST_GUESS] * N_SIZES)
     n_since_plain: int = 0
+
+    def add(self, size: int, row: float) -> None:
+        self.rows.setdefault(size, Mean(FIRST_GUESS, 1)).add(row)
+        for i in range(N_SIZES):
+            self.prices[i] = self.rows[min(self.rows, key=lambda known: abs(known - i))].value
 
 
 class StepCosts:
@@ -54,14 +67,14 @@ class StepCosts:
             return 0.0
         costs.n_since_plain += 1
         row = min(max(0.0, ms / costs.plain_ms.value - 1) / n_drafted, LARGEST_ROW)
-        costs.rows.setdefault(n_drafted.bit_length(), Mean()).add(row)
+        costs.add(n_drafted.bit_length(), row)
         return n_answers * n_drafted * row
 
     def cost(self, n_answers: int, n_drafted: int) -> float:
         """Of so many drafted rows, in tokens: those that the answers would have had in this time without them."""
-        rows, size = self._costs(n_answers).rows, n_drafted.bit_length()
-        row = rows[min(rows, key=lambda known: abs(known - size))].value if rows else FIRST_GUESS
-        return n_answers * n_drafted * row
+        return n_answers * n_drafted * self._costs(n_answers).prices[n_drafted.bit_length()]
 
     def _costs(self, n_answers: int) -> Costs:
-        return self._of.setdefault(n_answers, Costs())
+        if n_answers not in self._of:
+            self._of[n_answers] = Costs()
+        return self._of[n_answers]
