@@ -74,7 +74,11 @@ class Checkpoints:
 
         Raises AgentError if the run has another one in its place: somebody else went on with it.
         """
-        data = msgspec.json.encode(at).decode()
+        try:
+            data = msgspec.json.encode(at).decode()
+        except (TypeError, ValueError) as error:
+            what = f"run {at.run!r}, step {at.step}: a question or an answer cannot be stored as JSON"
+            raise AgentError(f"{what}: {error}") from error
         with self._transaction():
             now = time.time()
             self._db.execute("INSERT OR IGNORE INTO runs (run, began) VALUES (?, ?)", (at.run, now))

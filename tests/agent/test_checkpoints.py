@@ -248,6 +248,15 @@ def test_a_question_outlives_the_process_and_its_answer_is_kept(tmp_path):
         assert [at.answers for at in store.history("r")] == [{}, {}, {"ask": [3]}, {}]
 
 
+def test_questions_and_answers_that_are_no_json_are_named(store):
+    graph = Graph(State)
+    graph.add_node("ask", lambda state, context: {"log": [context.interrupt(object())]})
+    graph.add_edge(START, "ask")
+    graph.add_edge("ask", END)
+    with pytest.raises(AgentError, match="run 'r', step 1: a question or an answer cannot be stored"):
+        graph.invoke({"log": []}, run="r", store=store)
+
+
 def test_what_is_said_about_runs(store):
     counting().invoke({"log": []}, run="first", store=store)
     counting().invoke({"log": []}, run="second", store=store)

@@ -174,10 +174,13 @@ def test_hosts():
 
 @pytest.mark.parametrize(
     ("address", "expected"),
-    [("1.1.1.1", True), ("2606:4700:4700::1111", True)]
+    [("1.1.1.1", True), ("2606:4700:4700::1111", True), ("64:ff9b::1.1.1.1", True)]
     + [(a, False) for a in ("127.0.0.1", "10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "0.0.0.0")]
     + [(a, False) for a in ("100.64.0.1", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1%eth0", "fc00::1")]
-    + [(a, False) for a in ("::ffff:127.0.0.1", "::ffff:10.0.0.1", "2002:7f00:1::", "ff02::1", "nonsense")],
+    + [
+        (a, False)
+        for a in ("::ffff:127.0.0.1", "::ffff:10.0.0.1", "2002:7f00:1::", "ff02::1", "64:ff9b::10.0.0.1", "nonsense")
+    ],
 )
 def test_public_addresses(address, expected):
     assert is_public(address) is expected

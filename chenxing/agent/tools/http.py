@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 1 << 20
 MAX_REDIRECTS = 5
 SECONDS = 20.0
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _REDIRECTS = (301, 302, 303, 307, 308)
 _TEXT = re.compile(r"text/|application/(json|xml|yaml|toml|javascript)|[^;]*\+(json|xml)\b", re.IGNORECASE)
 
@@ -121,7 +122,11 @@ def is_public(address: str) -> bool:
     found = _address(address)
     if found is None:
         return False
-    inner = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None)
+    inner = None
+    if isinstance(found, ipaddress.IPv6Address):  # an IPv4 address may be inside
+        inner = found.ipv4_mapped or found.sixtofour
+        if found in _NAT64:
+            inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
     return found.is_global and not found.is_multicast and (inner is None or is_public(str(inner)))
 
 
