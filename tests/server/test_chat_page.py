@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import browser
 import pytest
 from running import Running
-from scripted import Scripted
+from scripted_server import Scripted
 
 CHROMIUM = browser.find()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on the PATH")
