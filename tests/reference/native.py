@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 
+from chenxing.config import settings
 from chenxing.kernels import layout as L
 from chenxing.kernels.isa import ISAS, host_features, supported
 from chenxing.kernels.library import KernelLibrary
@@ -16,7 +17,7 @@ from chenxing.kernels.memory import address, aligned
 from chenxing.quants import TILE_ROWS
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-RUNNABLE = [isa.name for isa in supported(host_features("amx"))]  # where there is AMX, tests run it
+RUNNABLE = [isa.name for isa in supported(host_features(settings().isa))]  # with AMX if CHENXING_ISA names it
 
 
 @cache
