@@ -11,6 +11,7 @@ from chenxing.errors import ChenxingError
 from chenxing.kernels.isa import host_features, supported
 from chenxing.kernels.library import KernelLibrary
 from chenxing.sampling import SamplingParams
+from chenxing.terminal.selfcheck_drafts import Foreseen, foreseeing
 from chenxing.terminal.selfcheck_subject import (
     N_ANSWER,
     N_PROMPT,
@@ -155,6 +156,27 @@ def roll_back(subject: Subject) -> str:
     return f"back from {len(ids)} tokens to {_N_SHARED}, and on by {len(after)}"
 
 
+def lossless_drafts(subject: Subject) -> str:
+    """Answers with drafted tokens, of which some are right, and without any."""
+    drafter, params = Foreseen(), (_GREEDY, _SAMPLED)
+    with subject.engine() as engine:
+        plain = [ask(subject, engine, subject.prompt(), p) for p in params]
+        run(engine)
+    with subject.engine(speculation=foreseeing(drafter)) as engine:
+        drafted = [ask(subject, engine, subject.prompt(), p) for p in params]
+        for answer, known in zip(drafted, plain, strict=True):
+            drafter.foresee(answer.request, _token_ids(known))
+        run(engine)
+        counts = engine.stats().drafts
+    for kind, answer, known in zip(("greedy", "seeded"), drafted, plain, strict=True):
+        if _token_ids(answer) != _token_ids(known):
+            raise Broken(f"the {kind} answer was another one with drafted tokens than without")
+        _same(known.rows, answer.rows, "an answer with and without drafted tokens")
+    if not 0 < counts.n_accepted < counts.n_tokens:
+        raise Broken(f"some of {counts.n_tokens} drafted tokens were to be kept, {counts.n_accepted} were")
+    return f"{counts.n_accepted} of {counts.n_tokens} drafted tokens were right, the same answers and logits"
+
+
 def conserved_pages(subject: Subject) -> str:
     """More requests than fit, some cancelled: at the end nobody holds a page."""
     with subject.engine(room=CacheRoom(0, 0), n_ctx=N_PROMPT + N_ANSWER) as engine:
@@ -202,6 +224,7 @@ CHECKS: dict[str, Callable[[Subject], str]] = {
     "known prompts are found": cache_hits,
     "restored after a restart": restored_prefix,
     "rolled back without a trace": roll_back,
+    "speculation changes nothing": lossless_drafts,
     "no page is lost": conserved_pages,
     "any instruction set": instruction_sets,
 }

@@ -9,6 +9,7 @@ import numpy as np
 import xxhash
 
 from chenxing.engine import MEMORY_ONLY, CacheRoom, Engine, Limits, Request
+from chenxing.engine.speculation import Speculation
 from chenxing.gguf import GGUF
 from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, Progress
@@ -54,6 +55,7 @@ class Subject:
         library: KernelLibrary | None = None,
         room: CacheRoom = MEMORY_ONLY,
         n_ctx: int = N_CTX,
+        speculation: Speculation | None = None,
     ) -> Iterator[Engine]:
         """A new engine that knows nothing, but for what is in the room's folder; closed at the end."""
         engine = Engine(
@@ -65,6 +67,7 @@ class Subject:
             self.on_progress,
             weight_cache=not self.is_toy,
             cache=room,
+            speculation=speculation,
         )
         try:
             yield engine

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chenxing import cli, config
-from chenxing.engine import Engine
+from chenxing.engine import Engine, Request
 from chenxing.gguf import open_gguf
 from chenxing.kernels.library import KernelLibrary
 from chenxing.kvcache import KVCache
@@ -146,6 +146,16 @@ def rolling_back_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Engine, "truncate", lambda self, n: truncate(self, n - 1))
 
 
+def drafts_that_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = Request.choose
+
+    def faulty(self: Request, rows, draft=()):
+        choice = choose(self, rows, draft)
+        return replace(choice, tokens=list(draft), n_accepted=len(draft) - 1) if draft else choice
+
+    monkeypatch.setattr(Request, "choose", faulty)
+
+
 def a_page_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     def leaky(self: KVCache) -> None:
         self._tiers.allocate()
@@ -161,6 +171,7 @@ FAULTS = {
     rows_that_depend_on_time: {"the same text twice"},
     a_prefix_that_is_not_found: {"known prompts are found", "restored after a restart"},
     rolling_back_too_far: {"rolled back without a trace"},
+    drafts_that_are_believed: {"speculation changes nothing"},
     a_page_that_is_lost: {"no page is lost"},
 }
 
