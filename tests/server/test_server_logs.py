@@ -19,15 +19,17 @@ class Lines(logging.Handler):
         self.told.append(json.loads(self.format(record)))
 
 
-def test_a_request_is_one_object_without_its_prompt(server: Running, monkeypatch):
+def test_a_request_is_one_object_without_its_prompt(server: Running):
     log, lines = logging.getLogger("chenxing.server"), Lines()
-    monkeypatch.setattr(log, "level", logging.INFO)
+    level = log.level
+    log.setLevel(logging.INFO)
     log.addHandler(lines)
     try:
         server.post("/tokenize?key=secret", {"content": "secret"}, headers={"X-Request-Id": "mine-1"})
         server.get("/none")
     finally:
         log.removeHandler(lines)
+        log.setLevel(level)
     one, two = lines.told
     assert (one["method"], one["path"], one["status"], one["id"]) == ("POST", "/tokenize", 200, "mine-1")
     assert two["status"] == 404 and two["level"] == "info" and two["time"].endswith("+00:00")
