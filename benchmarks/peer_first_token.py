@@ -11,78 +11,40 @@ Source  llama.cpp tools/server/README.md: --slot-save-path, POST /slots/{id_slot
 """
 
 import json
-import socket
-import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
-from typing import Any
 
+from benchmarks.http_server import Server
 from benchmarks.prompts import N_QUESTION, prompt
 
-_START_S = 300
 _FILE = "prefix.bin"
 
 
-class Server:
-    """A llama-server with one slot. Use as a context manager; leaving it kills the process."""
-
-    def __init__(self, program: str, model: str, n_ctx: int, n_threads: int, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self._url = f"http://127.0.0.1:{port}"
-        flags = ["-c", str(n_ctx), "-t", str(n_threads), "-np", "1", "-fa", "on", "--slot-save-path", str(folder)]
-        command = [program, "-m", model, "--port", str(port), *flags]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def __enter__(self) -> "Server":
-        end = time.monotonic() + _START_S
-        while time.monotonic() < end and self._process.poll() is None:
-            try:
-                with urllib.request.urlopen(self._url + "/health"):
-                    return self
-            except (urllib.error.URLError, ConnectionError):
-                time.sleep(0.05)
-        self._process.kill()
-        raise SystemExit("llama-server did not start")
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(self._url + path, json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
-
-    def first_token(self, ids: list[int], *, restore: bool = False) -> dict[str, float]:
-        start = time.perf_counter()
-        if restore:
-            self.post("/slots/0?action=restore", {"filename": _FILE})
-        answer = self.post("/completion", {"prompt": ids, "n_predict": 1, "id_slot": 0, "temperature": 0})
-        return {"seconds": time.perf_counter() - start, "n_cached": answer["timings"]["cache_n"]}
+def first_token(server: Server, ids: list[int], *, restore: bool = False) -> dict[str, float]:
+    start = time.perf_counter()
+    if restore:
+        server.post("/slots/0?action=restore", {"filename": _FILE})
+    answer = server.post("/completion", {"prompt": ids, "n_predict": 1, "id_slot": 0, "temperature": 0})
+    return {"seconds": time.perf_counter() - start, "n_cached": answer["timings"]["cache_n"]}
 
 
 def main(
     program: str, model: str, n_prefix: int, n_vocab: int, n_threads: int, folder: Path, n_rounds: int
 ) -> dict[str, list[dict[str, float]]]:
     def server() -> Server:
-        return Server(program, model, n_prefix + 2 * N_QUESTION, n_threads, folder)
+        flags = ["-c", str(n_prefix + 2 * N_QUESTION), "-t", str(n_threads), "-np", "1", "-fa", "on"]
+        return Server([program, "-m", model, *flags, "--slot-save-path", str(folder)])
 
     found: dict[str, list[dict[str, float]]] = {"cold": [], "ram": [], "restored": []}
     with server() as first:
-        found["cold"].append(first.first_token(prompt(n_prefix, n_vocab, 0)))
+        found["cold"].append(first_token(first, prompt(n_prefix, n_vocab, 0)))
         first.post("/slots/0?action=save", {"filename": _FILE})
     with server() as second:
-        found["ram"].append(second.first_token(prompt(n_prefix, n_vocab, 1)))
+        found["ram"].append(first_token(second, prompt(n_prefix, n_vocab, 1)))
     for i in range(n_rounds):
         with server() as third:
-            found["restored"].append(third.first_token(prompt(n_prefix, n_vocab, 2 + i), restore=True))
+            found["restored"].append(first_token(third, prompt(n_prefix, n_vocab, 2 + i), restore=True))
     return found
 
 

@@ -29,13 +29,26 @@ def _run(subparsers: Any) -> None:
 def _serve(subparsers: Any) -> None:
     from chenxing.terminal import serve
 
-    def start(options: dict[str, Any]) -> int:
-        from chenxing.server.main import serve as run_server
-        from chenxing.server.settings import ServeSettings
+    serve.add_parsers(subparsers, _start_server)
 
-        return run_server(ServeSettings(**options))
 
-    serve.add_parsers(subparsers, start)
+def _app(subparsers: Any) -> None:
+    from chenxing.terminal import app
+
+    app.add_parsers(subparsers, _start_server)
+
+
+def _start_server(options: dict[str, Any]) -> int:
+    from chenxing.server.main import serve
+    from chenxing.server.settings import ServeSettings
+
+    return serve(ServeSettings(**options))
+
+
+def _agent(subparsers: Any) -> None:
+    from chenxing.terminal import agent_args
+
+    agent_args.add_parsers(subparsers)
 
 
 def _tools(subparsers: Any) -> None:
@@ -68,9 +81,29 @@ def _doctor(subparsers: Any) -> None:
     doctor.add_parsers(subparsers)
 
 
+def _selfcheck(subparsers: Any) -> None:
+    from chenxing.terminal import selfcheck
+
+    selfcheck.add_parsers(subparsers)
+
+
+def _completion(subparsers: Any) -> None:
+    from chenxing.terminal import completion
+
+    completion.add_parsers(subparsers, lambda: _parser(COMMANDS)[1])
+
+
+def _service(subparsers: Any) -> None:
+    from chenxing.terminal import service
+
+    service.add_parsers(subparsers)
+
+
 COMMANDS: dict[str, Callable[[Any], None]] = {
     "run": _run,
     "serve": _serve,
+    "app": _app,
+    "agent": _agent,
     "pull": _hub,
     "list": _hub,
     "ls": _hub,
@@ -83,12 +116,16 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "bench": _bench,
     "cache": _cache,
     "doctor": _doctor,
+    "selfcheck": _selfcheck,
+    "service": _service,
+    "completion": _completion,
 }
 """Command -> what registers it, in the order of `chenxing -h`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `argv` (default: this process's arguments) and returns the exit code. Never raises for a user's mistake."""
+    _fill_closed_streams()
     _speak_utf8()
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
@@ -105,6 +142,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has seen enough, as in `chenxing tokenize … | head`
         _discard_output()
         return EXIT_OK
+    except MemoryError as error:
+        what = f" ({error})" if str(error) else ""
+        return _fail(f"not enough memory{what}: close programs, or take a smaller model or -c", EXIT_ERROR)
     except OSError as error:  # such as a full disk under a redirected stdout
         _discard_output()
         where = f"{error.filename}: " if error.filename else ""
@@ -114,7 +154,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(argv: list[str]) -> int:
     name, rest = (argv[0], argv[1:]) if argv else ("", [])
     if name in ("--version", "-V"):
-        print(f"chenxing {__version__}")
+        print(f"chenxing {__version__}{_build()}")
         return EXIT_OK
     if name in ("", "-h", "--help", "help"):
         print(_parser(COMMANDS)[0].format_help(), end="", file=sys.stdout if name else sys.stderr)
@@ -126,6 +166,15 @@ def _dispatch(argv: list[str]) -> int:
     except SystemExit:  # argparse leaves this way after -h
         return EXIT_OK
     return args.run(args) or EXIT_OK
+
+
+def _build() -> str:
+    """What tells one desktop build from another; installed packages have none."""
+    try:
+        with open(os.path.join(os.path.dirname(__file__), "BUILD"), encoding="ascii") as file:
+            return f" (build {file.read().strip()})"
+    except FileNotFoundError:
+        return ""
 
 
 def _parser(names: Iterable[str]) -> "tuple[Parser, dict[str, Parser]]":
@@ -152,6 +201,19 @@ def _unknown(name: str) -> str:
     if name.endswith(".gguf") or name.startswith("hf:"):
         return f"unknown command {name}: did you mean chenxing run {name}?"
     return f"unknown command {name}{did_you_mean(name, COMMANDS)} (chenxing -h lists the commands)"
+
+
+def _fill_closed_streams() -> None:
+    """A shell's `>&-`: no file of ours may get the numbers that messages are written to, and messages go nowhere.
+
+    A closed stdin stays None, for those who would read it to say so.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  for the process's life
 
 
 def _speak_utf8() -> None:

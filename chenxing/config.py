@@ -7,6 +7,8 @@ CHENXING_WEIGHT_CACHE_LIMIT
                    bytes that packed weights may take on disk, as in 20GB; by default a fifth of the disk's room, at
                    most 64 GiB
 NO_COLOR           as https://no-color.org: no colours in the terminal
+DISPLAY, WAYLAND_DISPLAY
+                   set where windows can be opened (Linux)
 HF_* variables are read by huggingface_hub itself.
 """
 
@@ -30,16 +32,19 @@ class Paths:
 
 @dataclass(frozen=True)
 class Settings:
+    """home: CHENXING_HOME where it is set."""
+
     paths: Paths
+    home: Path | None = None
     isa: str | None = None
     threads: int | None = None
     weight_cache_limit: int | None = None  # bytes
     no_color: bool = False
+    has_desktop: bool = False
 
 
-def _paths(home: str | None) -> Paths:
-    if home:
-        root = Path(home).expanduser().absolute()
+def _paths(root: Path | None) -> Paths:
+    if root:
         return Paths(root / "models", root / "cache", root / "data")
     from platformdirs import PlatformDirs
 
@@ -72,12 +77,15 @@ def parse_size(name: str, text: str | None) -> int | None:
 
 def read_settings(env: dict[str, str]) -> Settings:
     """Settings of one environment. Raises UsageError for values that cannot be meant."""
+    home = Path(env["CHENXING_HOME"]).expanduser().absolute() if env.get("CHENXING_HOME") else None
     return Settings(
-        paths=_paths(env.get("CHENXING_HOME")),
+        paths=_paths(home),
+        home=home,
         isa=env.get("CHENXING_ISA") or None,
         threads=_threads(env.get("CHENXING_THREADS")),
         weight_cache_limit=parse_size("CHENXING_WEIGHT_CACHE_LIMIT", env.get("CHENXING_WEIGHT_CACHE_LIMIT")),
         no_color=bool(env.get("NO_COLOR")),
+        has_desktop=bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY")),
     )
 
 

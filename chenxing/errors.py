@@ -70,3 +70,21 @@ class KernelError(ChenxingError):
 
 class OutOfMemoryError(ChenxingError):
     """Memory for weights or KV pages could not be had."""
+
+
+class AgentError(ChenxingError):
+    """A graph, a state, a stored run or a tool that cannot be used as it was meant."""
+
+
+class NodeError(AgentError):
+    """A node of a graph failed. node and step are kept; the cause is `__cause__`."""
+
+    def __init__(self, node: str, step: int, cause: BaseException) -> None:
+        self.node, self.step = node, step
+        text = str(cause) or type(cause).__name__
+        kind = "" if isinstance(cause, ChenxingError) else f"{type(cause).__name__}: "
+        super().__init__(f"node {node!r}, step {step}: {kind}{text}")
+
+
+class StepLimitError(AgentError):
+    """A graph took as many steps as it may, and is not over. The run can be resumed."""

@@ -21,7 +21,8 @@ from chenxing.chat.spelling import shown_ids, spellings_of
 from chenxing.chat.turns import Turns
 from chenxing.config import settings
 from chenxing.cores import cores
-from chenxing.engine import N_SLOTS, CacheRoom, Engine, Generation
+from chenxing.engine import N_SLOTS, CacheRoom, Engine, Generation, SpecOptions
+from chenxing.engine.speculation.load import Host, load_speculation
 from chenxing.errors import UsageError
 from chenxing.gguf import GGUF, open_gguf
 from chenxing.kernels.attention_layout import KV_TYPES
@@ -29,13 +30,14 @@ from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, host_isa
 from chenxing.kvcache import CacheStats
 from chenxing.models.model import N_BATCH, page_bytes, read_model
-from chenxing.sampling import Sampler, SamplingParams
+from chenxing.sampling import Constraint, Sampler, SamplingParams
 from chenxing.tokenizer import Tokenizer, load_tokenizer, utf8
 
 if TYPE_CHECKING:
     from chenxing.sampling.grammar import Grammars
 
 Message = dict[str, Any]
+WEIGHTS = ("int8",)  # how weights may be kept instead of as their file has them
 
 
 class LLM:
@@ -52,6 +54,7 @@ class LLM:
     weights_bytes       of packed weights
     weights_origin      where they are from, in words
     kv_bytes            of the keys and values of a full context
+    spec_type           what drafts tokens: none, ngram-simple, draft-simple
     notices             what a user should know about this model, in sentences
     """
 
@@ -64,7 +67,7 @@ class LLM:
         self._engine = engine
         self.n_ctx, self.n_ctx_train = engine.n_ctx, engine.hp.n_ctx_train
         self.n_vocab = engine.hp.n_vocab
-        self.n_threads, self.isa = engine.n_threads, engine.isa
+        self.n_threads, self.isa, self.spec_type = engine.n_threads, engine.isa, engine.spec_type
         weights = engine.model.weights
         self.weights_bytes, self.weights_origin = weights.n_bytes, weights.origin
         self.kv_bytes = -(-self.n_ctx // PAGE) * page_bytes(engine.hp, engine.kv_type)
@@ -80,6 +83,7 @@ class LLM:
         n_threads: int | None = None,
         isa: str | None = None,
         weight_cache: bool = True,
+        weights: str | None = None,
         chat_template: str | None = None,
         kv_type: str = "f16",
         disk_cache: bool = True,
@@ -87,6 +91,7 @@ class LLM:
         cache_ram_bytes: int | None = None,
         n_slots: int = N_SLOTS,
         n_batch: int = N_BATCH,
+        speculation: SpecOptions | None = None,
         on_progress: Callable[[str, float], None] | None = None,
     ) -> "LLM":
         """Load a path, a pulled model's name, hf:owner/repo[:QUANT], or a built-in name, which is pulled if need be.
@@ -95,6 +100,8 @@ class LLM:
         n_threads      the physical performance cores that this process may use, by default
         isa            instruction set of the kernels, such as "avx2"; the best one of this CPU by default
         weight_cache   False packs the weights in memory: no packed file is looked for or written
+        weights        "int8": matrices of an F16, BF16 or F32 file as int8 with a scale for each row, activations too,
+                       and those of 6.0 or more times the file's own weights (LLM.int8()); as in the file by default
         chat_template  name of a template or Jinja source, instead of the file's own
         kv_type        how keys and values are kept: f16, bf16, f32, or q8_0, which takes half of f16's memory
         disk_cache     False keeps prompts in memory only; else they are found again after a restart
@@ -104,12 +111,15 @@ class LLM:
                        most 8 GiB
         n_slots        answers that run at the same time, for those who drive the engine
         n_batch        tokens of prompts that one step takes at most, 256 or fewer
+        speculation    what drafts tokens, and how many; answers are the same with any. N-grams by default
         on_progress    called with a stage ("download", "compile kernels ...", "pack weights") and a fraction 0..1
 
         Raises ModelNotFoundError, ModelFileError, UnsupportedModelError, DownloadError, UsageError, KernelError.
         """
         if kv_type not in KV_TYPES:
             raise UsageError(f"kv_type: expected one of {', '.join(KV_TYPES)}, found {kv_type!r}")
+        if weights not in (None, *WEIGHTS):
+            raise UsageError(f"weights: expected {' or '.join(WEIGHTS)}, found {weights!r}")
         for name, n_bytes in (("cache_disk_bytes", cache_disk_bytes), ("cache_ram_bytes", cache_ram_bytes)):
             if n_bytes is not None and n_bytes < 0:
                 raise UsageError(f"{name}: expected 0 or more, found {n_bytes}")
@@ -129,6 +139,8 @@ class LLM:
         turns = Turns(settings().paths.cache / "turns" if keep else None, tokenizer.key)
         template = load_template(gguf.metadata, tokenizer, override=chat_template, first_times=turns)
         room = CacheRoom(cache_disk_bytes if keep else 0, cache_ram_bytes)
+        host = Host(tokenizer, n_ctx, library, n_threads, room, weight_cache)
+        drafts = load_speculation(speculation or SpecOptions(), host, on_progress)
         engine = Engine(
             gguf,
             hp,
@@ -138,9 +150,11 @@ class LLM:
             on_progress,
             kv_type,
             weight_cache=weight_cache,
+            int8=weights == "int8",
             cache=room,
             n_slots=n_slots,
             n_batch=n_batch,
+            speculation=drafts,
         )
         return cls(gguf, engine, tokenizer, template, turns)
 
@@ -161,7 +175,7 @@ class LLM:
 
     def stream(
         self,
-        prompt: str | list[Message],
+        prompt: str | list[Message] | Prompt,
         *,
         params: SamplingParams | None = None,
         max_tokens: int | None = None,
@@ -174,28 +188,36 @@ class LLM:
         grammar: str | None = None,
         regex: str | None = None,
         grammar_after: str = "",
+        constraint: Constraint | None = None,
         **template_kwargs: Any,
     ) -> Generation:
         """Start an answer; iterate for its text.
 
-        prompt       a user's message, or a list of messages; raw text if `raw` or if the model has no template
+        prompt       a user's message, or a list of messages; raw text if `raw` or if the model has no template; or
+                     what a template has rendered
         max_tokens   at most; None: until the model ends or the context is full
         stop         strings that end the answer and are not part of it; stop_token_ids are tokens that do
         on_prefill   called with tokens done and tokens of the prompt
         response_format, json_schema, grammar, regex   one of them: what the answer must be, see Grammars; `grammar` is
                      llama.cpp's GBNF. grammar_after is the text from which on it must, such as "</think>"
+        constraint   the same, made by `grammars`
         Further arguments go to the chat template (tools, documents, enable_thinking, ...).
 
         Raises ContextError when the prompt does not fit, GrammarError, TemplateError, UsageError.
         """
         if max_tokens is not None and max_tokens < 0:
             raise UsageError(f"max_tokens: expected at least 0, found {max_tokens}")
-        rendered = self._rendered(prompt, raw, template_kwargs)
+        rendered = prompt if isinstance(prompt, Prompt) else self._rendered(prompt, raw, template_kwargs)
         ids = self.encode(rendered)
         self._engine.check_fits(ids)
         form = {"response_format": response_format, "json_schema": json_schema, "grammar": grammar, "regex": regex}
         given: dict[str, Any] = {name: value for name, value in form.items() if value is not None}
-        constraint = self.grammars.any_of(**given, after=grammar_after) if given else None
+        if given:
+            if constraint:
+                raise UsageError(
+                    f"constraint and {next(iter(given))} exclude each other: an answer follows one grammar"
+                )
+            constraint = self.grammars.any_of(**given, after=grammar_after)
         sampler = Sampler(
             params or self.sampling_defaults,
             self.n_vocab,

@@ -146,6 +146,35 @@ def test_without_a_stdin_one_line_says_so(vocabulary) -> None:
     assert done.returncode == 1 and done.stderr.startswith(b"chenxing: standard input is closed")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a shell's way to start a program without streams")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_done_without(closed: str, vocabulary) -> None:
+    line = f'exec "$@" {closed}'
+    command = ["sh", "-c", line, "sh", *COMMAND, "show", vocabulary]
+    done = subprocess.run(command, input=b"", capture_output=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == b""
+    assert (b"llama" in done.stdout) == (closed == "2>&-")
+
+
+def test_a_file_never_gets_the_number_of_a_closed_stream() -> None:
+    code = (
+        "import os; os.close(2); os.close(1); from chenxing import cli; cli.main(['list']);"
+        "os._exit(0 if os.open(os.devnull, os.O_RDONLY) > 2 else 1)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, timeout=60).returncode == 0
+
+
+def test_too_little_memory_is_said(monkeypatch, capsys) -> None:
+    def dispatch(argv: list[str]) -> int:
+        raise MemoryError("Unable to allocate 92.2 MiB")
+
+    monkeypatch.setattr(cli, "_dispatch", dispatch)
+    assert cli.main(["run", "m"]) == 1
+    assert capsys.readouterr().err == (
+        "chenxing: not enough memory (Unable to allocate 92.2 MiB): close programs, or take a smaller model or -c\n"
+    )
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_said(vocabulary) -> None:
     with open("/dev/full", "wb") as full:

@@ -33,5 +33,26 @@ def test_surprise():
     assert len(lines) > 8 and all(" bits  " in line for line in lines)
 
 
+def test_agent_react():
+    lines = run("agent_react.py").splitlines()
+    assert any(re.fullmatch(r"call         (distance|calculator) \{.*\}", line) for line in lines)
+    reused, prompt = re.search(r"\[replayed: (\d+) of (\d+) ", lines[-1]).groups()
+    assert int(reused) == int(prompt) - 1
+
+
+def test_agent_approval():
+    out = run("agent_approval.py")
+    assert "writer -.-> critic" in out and "asked: {'editor': {'publish?': " in out
+    assert out.endswith("published: True, after 2 drafts and 1 remark\n")
+
+
+def test_agent_mcp():
+    pytest.importorskip("mcp_server_time")
+    out = run("agent_mcp.py")
+    assert out.startswith("tools: get_current_time, convert_time\n")
+    assert re.search(r"^call         (get_current_time|convert_time) \{", out, re.MULTILINE) and "observation  " in out
+
+
 def test_none_is_left_out():
-    assert [p.name for p in EXAMPLES] == ["chat.py", "complete.py", "surprise.py"]
+    names = ["agent_approval.py", "agent_mcp.py", "agent_react.py", "chat.py", "complete.py", "surprise.py"]
+    assert [p.name for p in EXAMPLES] == names

@@ -9,6 +9,7 @@ import pytest
 
 from chenxing import LLM
 from chenxing.chat.turns import Turns
+from chenxing.errors import UsageError
 from chenxing.sampling import SamplingParams
 
 pytestmark = pytest.mark.model
@@ -139,3 +140,12 @@ def test_a_cancelled_answer_is_remembered_as_far_as_it_came(llm):
     n = len(llm.prompt_ids(question))
     assert llm.prompt_ids(later)[n : n + 30] == generation.token_ids
     assert llm.chat(later, params=WILD, max_tokens=1).stats.n_cached >= n + 30
+
+
+def test_a_prompt_that_a_template_has_rendered_and_a_constraint(llm):
+    question = [user("Is the sky blue?")]
+    rendered = llm.template.render(question)
+    answer = llm.generate(rendered, constraint=llm.grammars.regex("(yes|no)"), params=SamplingParams(temp=0.0))
+    assert answer.text in ("yes", "no")
+    with pytest.raises(UsageError, match="constraint and regex exclude each other"):
+        llm.stream(question, regex="a", constraint=llm.grammars.regex("b"))

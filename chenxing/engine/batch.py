@@ -10,12 +10,23 @@ from chenxing.models import Run
 class Share:
     """The next n_scheduled pending tokens of a request. If they are all, its next token will be chosen.
 
-    twins  requests of the same prompt that begin with the KV and the logits of this one
+    twins      requests of the same prompt that begin with the KV and the logits of this one
+    n_draft    further rows that there is room for, of drafted tokens
+    draft      those tokens, n_draft or fewer; the rows after the first wrong one are void
+    kind       of the draft, see Drafter
+    is_answer  it is a step of an answer that has begun, and not of a prompt
     """
 
     request: Request
     n_scheduled: int
     twins: list[Request] = field(default_factory=list)
+    n_draft: int = 0
+    draft: list[int] = field(default_factory=list)
+    kind: int = 0
+    is_answer: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_answer = self.n_scheduled == 1 and self.request.stats.n_generated > 0
 
     @property
     def is_last(self) -> bool:
@@ -23,9 +34,10 @@ class Share:
 
     def run(self) -> Run:
         sequence = self.request.sequence
-        assert sequence
-        outputs = (self.n_scheduled - 1,) if self.is_last else ()
-        return Run(self.tokens, sequence.n_tokens, sequence.table, outputs)
+        assert sequence and len(self.draft) <= self.n_draft
+        tokens = self.tokens + self.draft
+        outputs = range(self.n_scheduled - 1, len(tokens)) if self.is_last else ()
+        return Run(tokens, sequence.n_tokens, sequence.table, outputs)
 
     @property
     def tokens(self) -> list[int]:

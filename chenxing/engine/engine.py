@@ -12,6 +12,7 @@ import numpy as np
 from chenxing.engine.cache_room import CLOSE_SECONDS, DEFAULT_ROOM, CacheRoom
 from chenxing.engine.loop import Loop
 from chenxing.engine.request import Event, Request
+from chenxing.engine.speculation import Speculation
 from chenxing.engine.stats import EngineStats
 from chenxing.errors import ContextError, OutOfMemoryError
 from chenxing.gguf import GGUF
@@ -32,9 +33,11 @@ class Engine:
 
     n_ctx      tokens that a conversation may have
     kv_type    how keys and values are kept: f16, bf16, f32 or q8_0
+    int8       float matrices of the layers as int8, with outliers apart
     cache      how much of them is kept for later, in memory and on disk
     n_slots    requests that run at the same time
     n_batch    tokens of prompts that one step takes at most
+    speculation  what drafts for them; it is the engine's from then on
     is_driven  an EngineThread calls `step`
     """
 
@@ -49,16 +52,21 @@ class Engine:
         kv_type: str = "f16",
         *,
         weight_cache: bool = True,
+        int8: bool = False,
         cache: CacheRoom = DEFAULT_ROOM,
         n_slots: int = N_SLOTS,
         n_batch: int = N_BATCH,
+        speculation: Speculation | None = None,
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
         self.kv_type = kv_type
-        self._model: Model = load_model(gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache)
+        self._model: Model = load_model(
+            gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache, int8=int8
+        )
         self._cache = cache.open(page_bytes(hp, kv_type), n_ctx, kv_fingerprint(gguf, self._model, kv_type))
         self._sequence: KVSequence | None = None
-        self._loop = Loop(self._model, self._cache, n_ctx, n_slots, n_batch)
+        self._speculation = speculation
+        self._loop = Loop(self._model, self._cache, n_ctx, n_slots, n_batch, speculation=speculation)
         self.is_driven = False
 
     def submit(self, request: Request) -> None:
@@ -121,10 +129,24 @@ class Engine:
         """Add one token to the conversation. -> the logits f32[n_vocab] after it, valid until the next call."""
         return self._run([token], (0,))[0]
 
+    def truncate(self, n_tokens: int) -> None:
+        """Forget the conversation's tokens from the n-th on, and go on from there."""
+        assert self._sequence and 0 < n_tokens <= self._sequence.n_tokens
+        self._sequence.truncate(n_tokens)
+
+    def check_integrity(self) -> None:
+        """Raises AssertionError if pages are lost, or held by nobody (law L6)."""
+        self._cache.check_integrity()
+
     @property
     def model(self) -> Model:
         """What runs the steps, for those who count its weights or use its threads between calls."""
         return self._model
+
+    @property
+    def spec_type(self) -> str:
+        """What drafts for its requests: none, ngram-simple, draft-simple."""
+        return self._speculation.name if self._speculation else "none"
 
     @property
     def n_from_disk(self) -> int:
@@ -166,6 +188,8 @@ class Engine:
         self._end()
         self._cache.close(CLOSE_SECONDS)
         self._model.close()
+        if self._speculation:
+            self._speculation.close()
 
     def _begin(self, ids: Sequence[int]) -> KVSequence:
         self._end()

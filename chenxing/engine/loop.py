@@ -9,14 +9,13 @@ import numpy as np
 
 from chenxing.engine.batch import Batch
 from chenxing.engine.pace import Pace
-from chenxing.engine.request import Event, Request
+from chenxing.engine.request import Choice, Event, Request
 from chenxing.engine.scheduler import Scheduler
-from chenxing.engine.stats import EngineStats
+from chenxing.engine.speculation import Speculation
+from chenxing.engine.stats import NO_DRAFTS, EngineStats
 from chenxing.kvcache import KVCache
 from chenxing.models import Run
 from chenxing.models.model import N_BATCH
-
-Choice = tuple[Request, int | Exception]
 
 
 class StepModel(Protocol):
@@ -29,13 +28,22 @@ class Loop:
     """Requests in, events out. `submit` and `post` may be called from any thread; all else is one thread's.
 
     The text of a request depends on its tokens, its sampler and the model: not on who else runs, on how prompts are
-    cut, on preemption, or on time.
+    cut, on preemption, on what is drafted, or on time.
     """
 
-    def __init__(self, model: StepModel, cache: KVCache, n_ctx: int, n_slots: int, n_batch: int = N_BATCH) -> None:
+    def __init__(
+        self,
+        model: StepModel,
+        cache: KVCache,
+        n_ctx: int,
+        n_slots: int,
+        n_batch: int = N_BATCH,
+        *,
+        speculation: Speculation | None = None,
+    ) -> None:
         self._model, self._cache, self._n_ctx = model, cache, n_ctx
-        self._pace = Pace(min(n_batch, N_BATCH))
-        self._scheduler = Scheduler(cache, n_ctx, n_slots, self._pace)
+        self._pace, self._speculation = Pace(min(n_batch, N_BATCH)), speculation
+        self._scheduler = Scheduler(cache, n_ctx, n_slots, self._pace, speculation=speculation)
         self._inbox: SimpleQueue[Request | Callable[[], None]] = SimpleQueue()
         self._n_submitted = self._n_steps = self._n_computed = self._n_generated = 0
         self._busy_ms = 0.0
@@ -69,7 +77,7 @@ class Loop:
             logits = self._run(batch)
             choices = self._sample(batch, logits)
             events += self._commit(batch, choices)
-            self._measure(batch, 1000 * (time.perf_counter() - started))
+            self._measure(batch, choices, 1000 * (time.perf_counter() - started))
         for event in events:
             _tell(event)
         return events
@@ -104,6 +112,8 @@ class Loop:
             n_generated=self._n_generated,
             n_preemptions=self._scheduler.n_preemptions,
             n_step_rows=self._pace.n_rows,
+            spec_type=self._speculation.name if self._speculation else "none",
+            drafts=self._speculation.counts if self._speculation else NO_DRAFTS,
         )
 
     @property
@@ -131,44 +141,38 @@ class Loop:
             item()
 
     def _run(self, batch: Batch) -> np.ndarray:
+        if self._speculation:
+            self._speculation.draft(batch.shares)
         return self._model.step([share.run() for share in batch.shares])
 
-    def _sample(self, batch: Batch, logits: np.ndarray) -> list[Choice]:
-        """The next tokens of all whose tokens are computed now. An error is its own request's alone."""
-        choices: list[Choice] = []
-        rows = iter(logits)
+    def _sample(self, batch: Batch, logits: np.ndarray) -> dict[Request, Choice]:
+        """The next tokens of all whose tokens are computed now."""
+        choices: dict[Request, Choice] = {}
+        at = 0
         for share in batch.shares:
             if not share.is_last:
                 continue
-            row = next(rows)
+            rows = logits[at : at + 1 + len(share.draft)]
+            at += len(rows)
             for request in (share.request, *share.twins):
-                try:
-                    choices.append((request, request.choose(row)))
-                except Exception as error:
-                    choices.append((request, error))
+                choices[request] = request.choose(rows, share.draft)
         return choices
 
-    def _commit(self, batch: Batch, choices: list[Choice]) -> list[Event]:
+    def _commit(self, batch: Batch, choices: dict[Request, Choice]) -> list[Event]:
         for share in batch.shares:
             sequence = share.request.sequence
             assert sequence
             sequence.commit(share.tokens)
             for twin in share.twins:
                 self._scheduler.join(twin, share.request)
-        events = [self._take(request, choice) for request, choice in choices]
-        chose = {request for request, _ in choices}
-        return events + [s.request.event() for s in batch.shares if s.request not in chose]
+        events = [self._follow(request, choice) for request, choice in choices.items()]
+        return events + [s.request.event() for s in batch.shares if s.request not in choices]
 
-    def _take(self, request: Request, choice: int | Exception) -> Event:
+    def _follow(self, request: Request, choice: Choice) -> Event:
         if request.is_cancelled:
             return self._leave(request, request.end("cancelled"))
-        text, n_before = "", len(request.ids)
-        try:
-            if isinstance(choice, Exception):
-                raise choice
-            text = request.take(choice, self._n_ctx)
-        except Exception as error:
-            request.fail(error)
+        n_before = len(request.ids)
+        text = request.follow(choice, self._n_ctx)
         tokens = tuple(request.ids[n_before:])
         self._n_generated += len(tokens)
         return self._leave(request, text, tokens) if request.finish_reason else request.event(text, tokens)
@@ -178,12 +182,14 @@ class Loop:
         self._scheduler.remove(request)
         return event
 
-    def _measure(self, batch: Batch, ms: float) -> None:
+    def _measure(self, batch: Batch, choices: dict[Request, Choice], ms: float) -> None:
+        if self._speculation:
+            self._speculation.measured(batch.shares, choices, ms)
         n_rows = sum(share.n_scheduled for share in batch.shares)
         n_answers = sum(share.n_scheduled == 1 for share in batch.shares)
         self._pace.measured(n_answers, n_rows - n_answers, ms)
         self._n_steps += 1
-        self._n_computed += n_rows
+        self._n_computed += n_rows + sum(len(share.draft) for share in batch.shares)
         self._busy_ms += ms
 
 

@@ -25,6 +25,7 @@ class Chooser(Protocol):
 
     def sample(self, logits: np.ndarray) -> int: ...
     def accept(self, token_id: int) -> None: ...
+    def n_permitted(self, tokens: Sequence[int]) -> int: ...
 
 
 class Decoder(Protocol):
@@ -51,6 +52,16 @@ class Limits:
     end_ids: Collection[int] = ()
     stop: Sequence[str] = ()
     shift: Shift | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The next tokens of an answer: the first n_accepted of n_drafted ones, and one more; or the error in its place."""
+
+    tokens: list[int]
+    n_drafted: int
+    n_accepted: int
+    error: Exception | None = None
 
 
 @dataclass(frozen=True)
@@ -171,12 +182,60 @@ class Request:
         self._release()
         self.state = "finished"
 
-    def choose(self, logits: np.ndarray) -> int:
-        """The next token.  logits  f32[n_vocab], read only."""
-        token = self.sampler.sample(logits)
-        if self.observe:
-            self.observe(logits, token)
-        return token
+    def draftable(self, n_ctx: int) -> int:
+        """How many drafted tokens could be of use: the last one that it may have needs no row."""
+        left = min(n_ctx, self.limits.shift.n_ctx if self.limits.shift else n_ctx) - len(self.ids)
+        if self.limits.max_tokens is not None:
+            left = min(left, self.limits.max_tokens - self.stats.n_generated - 1)
+        return left
+
+    def permitted(self, draft: list[int]) -> list[int]:
+        """As much of it as could come next: to the end of the answer, or to what its grammar forbids."""
+        ends = self.limits.end_ids
+        n = next((i for i, token in enumerate(draft) if token in ends), len(draft))
+        return draft[: self.sampler.n_permitted(draft[:n])] if n else []
+
+    def choose(self, rows: np.ndarray, draft: Sequence[int] = ()) -> Choice:
+        """The next tokens: one from each row, as far as what was drafted before it is what was chosen.
+
+        rows  f32[1 + len(draft), n_vocab], read only: logits after the last token, and after each of the draft
+        """
+        chosen: list[int] = []
+        try:
+            for row, drafted in zip(rows, (*draft, None), strict=True):
+                token = self.sampler.sample(row)
+                if self.observe:
+                    self.observe(row, token)
+                if token not in self.limits.end_ids:
+                    self.sampler.accept(token)
+                chosen.append(token)
+                if token != drafted:
+                    break
+        except Exception as error:
+            return Choice(chosen, len(draft), len(chosen), error)
+        return Choice(chosen, len(draft), len(chosen) - 1)
+
+    def follow(self, choice: Choice, n_ctx: int) -> str:
+        """Add the tokens of a choice, as far as the answer goes. -> the text that may be shown now.
+
+        What was drafted and is right has its KV already; what only wrong tokens needed is given back.
+        """
+        assert self.sequence
+        text, n_before = "", len(self.ids)
+        try:
+            for token in choice.tokens:
+                text += self.take(token, n_ctx)
+                if self.finish_reason:
+                    break
+            if choice.error and not self.finish_reason:
+                raise choice.error
+        except Exception as error:
+            self.fail(error)
+        if choice.n_drafted:
+            self.sequence.commit(self.ids[n_before : n_before + choice.n_accepted])
+            self.sequence.truncate(self.sequence.n_tokens)
+            self.stats.drafts = self.stats.drafts.plus(choice.n_drafted, choice.n_accepted)
+        return text
 
     def take(self, token: int, n_ctx: int) -> str:
         """Add a chosen token. -> the text that may be shown now. Sets finish_reason if the answer ends here."""
@@ -186,7 +245,6 @@ class Request:
             self.stats.generation_ms += self._lap()
         if token in self.limits.end_ids:
             return self.end("stop")
-        self.sampler.accept(token)
         self.ids.append(token)
         self.stats.n_generated += 1
         text = self._stops.push(self.decoder.push(token))

@@ -12,6 +12,7 @@ from chenxing.engine.batch import Batch, Share
 from chenxing.engine.pace import Pace
 from chenxing.engine.request import Request
 from chenxing.engine.rotation import Rotation
+from chenxing.engine.speculation import Speculation
 from chenxing.errors import OutOfMemoryError
 from chenxing.kernels.layout import PAGE
 from chenxing.kvcache import KVCache
@@ -30,13 +31,15 @@ class Scheduler:
     none. A step plans at least one row if anybody lives, so that everybody comes to an end.
     """
 
-    def __init__(self, cache: KVCache, n_ctx: int, n_slots: int, pace: Pace) -> None:
+    def __init__(
+        self, cache: KVCache, n_ctx: int, n_slots: int, pace: Pace, *, speculation: Speculation | None = None
+    ) -> None:
         assert 1 <= n_slots <= min(N_BATCH, N_OUTPUTS)
         self.n_ctx, self.n_slots = n_ctx, n_slots
         self.running: list[Request] = []
         self.waiting: list[Request] = []
         self.n_preemptions = 0
-        self._cache, self._pace = cache, pace
+        self._cache, self._pace, self._speculation = cache, pace, speculation
         self._admissions, self._chunks = Rotation(), Rotation()
         self._is_full = False  # somebody did not fit, and nobody has gone since
 
@@ -49,6 +52,7 @@ class Scheduler:
         batch = Batch()
         self._admit(batch)
         self._plan_answers(batch)
+        self._plan_drafts(batch)
         self._plan_prompts(batch)
         return batch
 
@@ -62,6 +66,8 @@ class Scheduler:
         """A request that finished, wherever it is: its pages are free, and what was computed stays in the cache."""
         (self.running if request.state == "running" else self.waiting).remove(request)
         request.leave()
+        if self._speculation:
+            self._speculation.forget(request)
         self._is_full = False
 
     def preempt_all(self) -> None:
@@ -73,6 +79,8 @@ class Scheduler:
         for request in [request for request in self.running if request.is_full]:
             self._preempt(request)
             request.shift()
+            if self._speculation:
+                self._speculation.forget(request)
 
     # ---- who begins ----
 
@@ -136,9 +144,26 @@ class Scheduler:
             if request.state == "running" and request.n_pending == 1 and self._make_room(request, batch):
                 self._plan(batch, request, 1)
 
+    def _plan_drafts(self, batch: Batch) -> None:
+        """Rows for drafts, where there is room that nobody else needs."""
+        if self._speculation is None:
+            return
+        n_answers = len(batch.shares)
+        left = N_OUTPUTS - len(self.running)  # everybody may come to want a row of logits in this step
+        for share in batch.shares:
+            request, sequence = share.request, share.request.sequence
+            if share.is_answer and sequence:
+                n = self._speculation.length(share, min(left, request.draftable(self.n_ctx)), n_answers)
+                if n and not sequence.reserve(len(request.ids) + n):
+                    n = min(n, -len(request.ids) % PAGE)  # what the last page holds
+                share.n_draft = n
+                left -= n
+
     def _plan_prompts(self, batch: Batch) -> None:
         n_answers = len(batch.shares)
-        left = min(N_BATCH - n_answers, self._pace.n_rows if n_answers else self._pace.n_batch)
+        n_drafted = sum(share.n_draft for share in batch.shares)
+        most = max(1, self._pace.n_rows - n_drafted) if n_answers else self._pace.n_batch
+        left = min(N_BATCH - n_answers - n_drafted, most)
         candidates = sorted((r for r in self.running if r.n_pending > 1), key=_order_of_submission)
         while candidates and left:
             request = self._chunks.choose(candidates)

@@ -1,6 +1,35 @@
 """What requests and the engine count."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class DraftCounts:
+    """n_drafts that were verified, of n_tokens, n_accepted of them right.
+
+    n_skipped  times that there was a draft and it was not tried: it would have lost time, or plain time was measured
+    """
+
+    n_drafts: int = 0
+    n_tokens: int = 0
+    n_accepted: int = 0
+    n_skipped: int = 0
+
+    def plus(self, n_tokens: int, n_accepted: int) -> "DraftCounts":
+        """With one draft more."""
+        return DraftCounts(self.n_drafts + 1, self.n_tokens + n_tokens, self.n_accepted + n_accepted, self.n_skipped)
+
+    def skipped(self) -> "DraftCounts":
+        """With one more that was not tried."""
+        return replace(self, n_skipped=self.n_skipped + 1)
+
+    @property
+    def are_mostly_off(self) -> bool:
+        """Drafts did not pay."""
+        return self.n_skipped > self.n_drafts
+
+
+NO_DRAFTS = DraftCounts()
 
 
 @dataclass
@@ -24,6 +53,7 @@ class Stats:
     queue_ms: float = 0.0
     n_preemptions: int = 0
     n_from_disk: int = 0
+    drafts: DraftCounts = NO_DRAFTS
 
     @property
     def prompt_per_second(self) -> float:
@@ -45,6 +75,7 @@ class EngineStats:
     n_computed            tokens that went through the model, n_generated of them were chosen for an answer
     n_preemptions         of all requests
     n_step_rows           of a prompt that one step takes while answers run
+    spec_type, drafts     what drafts (none, ngram-simple, draft-simple), and how well
     """
 
     n_running: int
@@ -57,6 +88,8 @@ class EngineStats:
     n_generated: int
     n_preemptions: int
     n_step_rows: int
+    spec_type: str = "none"
+    drafts: DraftCounts = NO_DRAFTS
 
     @property
     def generated_per_second(self) -> float:

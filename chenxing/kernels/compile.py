@@ -1,4 +1,4 @@
-"""Kernels -> object files. Runs as a process of its own: `python -m chenxing.kernels.compile` with a job on stdin.
+"""Kernels -> object files. Runs in a process of its own, with a job on stdin (compiler_process.py).
 
 A kernel is named by a reference, "module:factory" or "module:factory(argument, ...)": the factory, called with the
 arguments, returns a plain function (int64, int64, int64) -> None over addresses. numba compiles it for the job's

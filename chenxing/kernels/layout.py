@@ -43,6 +43,12 @@ Q8_BLOCK = 48  # i8[32], f32 d, f32 d * sum, i32 sum, 4 unused
 Q8_D, Q8_DSUM, Q8_SUM = 32, 36, 40
 Q8K_BLOCK = 320  # i8[256], f32 d, 12 unused, i16 sums[16] of 16 values each, i16 sums[8] of 32 each
 Q8K_D, Q8K_SUMS, Q8K_SUMS32 = 256, 272, 304
+# with one scale for a row (int8.py): f32 d, i32 sum, i64 number of outliers; from INT8_QUANTS on i8[n], then outliers
+INT8_D, INT8_SUM, INT8_N_OUTLIERS, INT8_QUANTS = 0, 4, 8, 64
+INT8_OUTLIER = 8  # i32 k, f32 x
+# a tile of weights for those: f32[16] scales; i64 bytes from the tile to its part of the first column, and from one
+# column to the next; from INT8_HEAD on q
+INT8_COLUMNS, INT8_COLUMN, INT8_HEAD = 64, 72, 128
 
 # KV pages
 PAGE = 32  # tokens

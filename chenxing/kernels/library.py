@@ -5,9 +5,7 @@ numba and llvmlite, the instruction set and the kernel's reference. Objects do n
 instruction set.
 """
 
-import json
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
@@ -21,12 +19,13 @@ from chenxing.config import settings
 from chenxing.cores import cores
 from chenxing.errors import KernelError
 from chenxing.kernels import builds
+from chenxing.kernels.compiler_process import end_compiler, start_compiler
 from chenxing.kernels.isa import ISA, choose, host_features
 from chenxing.kernels.objects import Loader, read_object
 
 Progress = Callable[[str, float], None]
 # what runs beside kernels and leaves no trace in them
-_NOT_IN_OBJECTS = {"builds.py", "library.py", "memory.py", "team.py", "__init__.py"}
+_NOT_IN_OBJECTS = {"builds.py", "compiler_process.py", "library.py", "memory.py", "team.py", "__init__.py"}
 
 
 @cache
@@ -78,6 +77,11 @@ class KernelLibrary:
                 builds.remove_old(folder)
             builds.mark_used(folder)
 
+    def has(self, references: Iterable[str]) -> bool:
+        """All these kernels are callable, or in the cache: nothing would be compiled."""
+        folder = builds.folder() / build_id()
+        return all(r in self.addresses or self._path(r, folder).exists() for r in references)
+
     def _path(self, reference: str, folder: Path) -> Path:
         name = "".join(c if c.isalnum() else "_" for c in reference.removeprefix("chenxing."))
         return folder / f"{name}.{self.isa.name}.o"
@@ -108,12 +112,12 @@ class KernelLibrary:
         if not n:
             return
         jobs = [{r: str(self._path(r, folder)) for r in references[i::n]} for i in range(n)]
-        processes = [_start_compiler(self.isa.name, job) for job in jobs]
+        processes = [start_compiler(self.isa.name, job) for job in jobs]
         try:
             self._await(processes, len(references), on_progress)
         finally:
             for process in processes:  # none outlives an error or an interrupt here
-                _end(process)
+                end_compiler(process)
         for r in references:
             if not self._load(r, folder):
                 raise KernelError(f"{self._path(r, folder)}: the compiled kernel could not be read back")
@@ -128,27 +132,6 @@ class KernelLibrary:
                 if on_progress:
                     on_progress(stage, done / n_kernels)
             if process.wait():
-                lines = process.stderr.read().strip().splitlines() or [f"exit code {process.returncode}"]
-                raise KernelError(f"the kernels could not be compiled for {self.isa.name}: {lines[-1]}")
-
-
-def _start_compiler(isa: str, kernels: dict[str, str]) -> subprocess.Popen:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "chenxing.kernels.compile"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    json.dump({"isa": isa, "kernels": kernels}, process.stdin)
-    process.stdin.close()
-    return process
-
-
-def _end(process: subprocess.Popen) -> None:
-    process.kill()
-    process.wait()
-    for pipe in (process.stdout, process.stderr):
-        if pipe:
-            pipe.close()
+                lines = [line for line in process.stderr.read().splitlines() if line and not line.startswith("[PYI-")]
+                last = lines[-1] if lines else f"exit code {process.returncode}"  # [PYI-: a frozen program's own words
+                raise KernelError(f"the kernels could not be compiled for {self.isa.name}: {last}")

@@ -11,6 +11,7 @@ from chenxing.kernels import amx
 from chenxing.kernels import layout as L
 from chenxing.kernels import simd as v
 from chenxing.kernels.amx_tiles import on_amx
+from chenxing.kernels.int8 import RowTile
 from chenxing.kernels.simd import LANES, Target
 
 # argument slots of `linear`, in bytes
@@ -48,7 +49,7 @@ def _finish(typingctx, addr, stride, values, add, scale, bias):
 
 def linear(tile):
     """The kernel y = x W^T of one format. A chunk is PER_CHUNK tiles times all rows."""
-    product, n_bytes = _product(tile), tile.n_bytes
+    product, size_of = _product(tile), _size_of(tile)
 
     def run(args, chunk, tid):
         n_rows = v.ld_i64(v.ld_i64(args + STEP) + 8 * v.ld_i64(args + UNIT))
@@ -59,7 +60,7 @@ def linear(tile):
         per = v.ld_i64(args + PER_CHUNK)
         first = chunk * per
         n_tiles = min(per, v.ld_i64(args + N_TILES) - first)
-        w = v.ld_i64(args + W) + first * n_blocks * n_bytes
+        w = v.ld_i64(args + W) + first * size_of(n_blocks)
         y = v.ld_i64(args + Y) + first * (4 * LANES)
         bias = v.ld_i64(args + BIAS)
         if bias != 0:
@@ -71,8 +72,21 @@ def linear(tile):
     return run
 
 
+def _size_of(tile):
+    """A function (n_blocks): bytes of a tile."""
+    head, n_bytes = tile.head_bytes if isinstance(tile, RowTile) else 0, tile.n_bytes
+
+    @v.kernel_inline
+    def size(n_blocks):
+        return head + n_blocks * n_bytes
+
+    return size
+
+
 def _product(tile):
     """n_tiles tiles at w times n_rows rows at x; y and bias are those of the first tile."""
+    if isinstance(tile, RowTile):
+        return _in_row_blocks(tile, _whole_rows(tile), ROW_BLOCK)
     by_vectors = _in_row_blocks(tile, _by_vectors(tile), ROW_BLOCK)
     if not (Target.isa.amx and tile.blocks):
         return by_vectors
@@ -94,11 +108,11 @@ def _product(tile):
 
 def _in_row_blocks(tile, one_tile, row_block):
     """The product, `row_block` rows of activations at a time; one_tile is what `_many_rows` returns."""
-    n_bytes = tile.n_bytes
+    size_of = _size_of(tile)
 
     @v.kernel_inline
     def run(w, n_tiles, n_blocks, x, x_row, n_rows, y, y_row, add, scale, bias):
-        size = n_blocks * n_bytes
+        size = size_of(n_blocks)
         for block in range(0, n_rows, row_block):
             n = min(row_block, n_rows - block)
             x_block = x + block * x_row
@@ -167,6 +181,27 @@ def _in_groups(tile):
     return run
 
 
+def _whole_rows(tile):
+    """One tile with n rows: by its gemv if it is one row, else sums of a group of rows, then each row's products."""
+    n_group = rows_together()
+    assert n_group <= L.SPARE_ROWS + 1
+    one, sums, finish_row, sums_of = tile.gemv, tile.sums(n_group), tile.row, stack(n_group * 64)
+
+    @v.kernel_inline
+    def run(w, x, x_row, n_blocks, n, y, y_row, add, scale, bias):
+        if n == 1:
+            _finish(y, y_row, one(w, x, n_blocks), add, scale, bias)
+            return
+        at = sums_of()
+        for first in range(0, n, n_group):
+            sums(w, x + first * x_row, x_row, n_blocks, at)
+            for r in range(first, min(first + n_group, n)):
+                values = finish_row(w, x + r * x_row, n_blocks, at + (r - first) * 64)
+                _finish(y + r * y_row, y_row, values, add, scale, bias)
+
+    return run
+
+
 def stack(n_bytes: int):
     """An operation that gives the address of n_bytes of the stack, on a cache line; one for each use in a kernel."""
 
@@ -185,7 +220,7 @@ def expert_linear(tile):
     CHOSEN i64[n_pairs]; SHARING pairs in a row read the same row of x; y has one per pair.
     A chunk is PER_CHUNK tiles of one pair.
     """
-    one, n_bytes = tile.gemv, tile.n_bytes
+    one, size_of = tile.gemv, _size_of(tile)
 
     def run(args, chunk, tid):
         per = v.ld_i64(args + PER_CHUNK)
@@ -194,7 +229,7 @@ def expert_linear(tile):
         pair = chunk // per_pair
         first = (chunk % per_pair) * per
         n_blocks = v.ld_i64(args + N_BLOCKS)
-        size = n_blocks * n_bytes
+        size = size_of(n_blocks)
         expert = v.ld_i64(v.ld_i64(args + CHOSEN) + pair * 8)
         x_row = v.ld_i64(args + X_ROW)
         x = v.ld_i64(args + X) + tid * v.ld_i64(args + X_EACH) + pair // v.ld_i64(args + SHARING) * x_row
@@ -213,7 +248,7 @@ def grouped_linear(tile):
     STARTS i64[n_expert + 1]: the rows of expert e are STARTS[e] up to STARTS[e + 1], perhaps none.
     A chunk is PER_CHUNK tiles of one expert times all its rows.
     """
-    product, n_bytes = _product(tile), tile.n_bytes
+    product, size_of = _product(tile), _size_of(tile)
 
     def run(args, chunk, tid):
         per = v.ld_i64(args + PER_CHUNK)
@@ -228,7 +263,7 @@ def grouped_linear(tile):
         first = (chunk % per_expert) * per
         n_blocks = v.ld_i64(args + N_BLOCKS)
         x_row, y_row = v.ld_i64(args + X_ROW), v.ld_i64(args + Y_ROW)
-        w = v.ld_i64(args + W) + expert * v.ld_i64(args + EXPERT_BYTES) + first * n_blocks * n_bytes
+        w = v.ld_i64(args + W) + expert * v.ld_i64(args + EXPERT_BYTES) + first * size_of(n_blocks)
         x = v.ld_i64(args + X) + start * x_row
         y = v.ld_i64(args + Y) + start * y_row + first * (4 * LANES)
         product(w, min(per, n_tiles - first), n_blocks, x, x_row, n_rows, y, y_row, 0, v.f32(1.0), 0)

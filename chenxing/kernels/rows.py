@@ -1,5 +1,6 @@
 """Kernels over activation rows: RMS norm, gated activations and plain copies, each ending in the form that the next
-matrix wants: int8 with a scale per 32 values (Q8), per 256 values (Q8K), or f32.
+matrix wants: int8 with a scale per 32 values (Q8), per 256 values (Q8K), for the row with its outliers apart (int8.py),
+or f32.
 
 A chunk is one row. As a prologue every thread makes all rows in its own scratch: the destination moves by
 tid * EACH when the step has at most EACH_ROWS rows.
@@ -7,6 +8,7 @@ tid * EACH when the step has at most EACH_ROWS rows.
 
 from chenxing.kernels import layout as L
 from chenxing.kernels import simd as v
+from chenxing.kernels.int8 import quantise_int8
 from chenxing.kernels.maths import gelu, silu, softcap
 from chenxing.kernels.simd import kernel_inline
 
@@ -77,7 +79,7 @@ def copy_f32(src, dst, n):
         v.st_f32x16(dst + i, v.ld_f32x16(src + i))
 
 
-_FORMS = {"q8": quantise_q8, "q8k": quantise_q8k, "f32": copy_f32}
+_FORMS = {"q8": quantise_q8, "q8k": quantise_q8k, "int8": quantise_int8, "f32": copy_f32}
 
 
 @kernel_inline

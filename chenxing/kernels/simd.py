@@ -133,6 +133,21 @@ hmax = op(f32, (f32x16,), _tree(lambda b, x, y: b.select(b.fcmp_ordered(">", x, 
 hsum_i = op(i64, (i32x16,), lambda b, v: b.sext(_tree(lambda b, x, y: b.add(x, y))(b, v), I64))
 
 
+def _is_inside(b: Any, x: Any, limit: float) -> Any:
+    """Lane by lane |x| < limit; false for what is not a number."""
+    return b.fcmp_ordered("<", call(b, "llvm.fabs.v16f32", x.type, x), const(x.type, limit))
+
+
+def inside(limit: float) -> Any:
+    """An operation: x where |x| < limit, else 0."""
+    return op(f32x16, (f32x16,), lambda b, x: b.select(_is_inside(b, x, limit), x, const(x.type, 0.0)))
+
+
+def outside(limit: float) -> Any:
+    """An operation: 0 where |x| < limit, else 1, as i32x16."""
+    return op(i32x16, (f32x16,), lambda b, x: b.zext(b.not_(_is_inside(b, x, limit)), i32x16.ll))
+
+
 def constant(value: float) -> Any:
     """An operation that gives f32x16 with `value` in every lane."""
     return op(f32x16, (), lambda b: const(f32x16.ll, value))
@@ -202,15 +217,15 @@ def mul_add(typingctx: Any, total: Any, sums: Any, scale: Any) -> Any:
     return group_op(lambda b, t, total, sums, scale: b.add(total, b.mul(sums, scale)))(typingctx, total, sums, scale)
 
 
-def load_group(n: int) -> Any:
-    """An operation (addr, stride): a group of n f32 vectors, vector t from addr + t * stride."""
+def load_group(n: int, kind: Any = f32x16) -> Any:
+    """An operation (addr, stride): a group of n vectors, f32 by default, vector t from addr + t * stride."""
 
     @intrinsic
     def ld(typingctx: Any, addr: Any, stride: Any) -> Any:
-        ty = group(f32x16, n)
+        ty = group(kind, n)
 
         def cg(c: Any, b: Any, s: Any, a: Any) -> Any:
-            return c.make_tuple(b, ty, [load(b, at(b, a[0], a[1], t), f32x16.ll) for t in range(n)])
+            return c.make_tuple(b, ty, [load(b, at(b, a[0], a[1], t), kind.ll) for t in range(n)])
 
         return ty(i64, i64), cg
 

@@ -72,14 +72,16 @@ def load_model(
     kv_type: str = "f16",
     *,
     weight_cache: bool = True,
+    int8: bool = False,
 ) -> Model:
     """Weights packed or mapped, kernels compiled or found, program recorded.
 
     kv_type       how the pages hold keys and values, one of KV_TYPES
     weight_cache  False packs the weights in memory, without looking into the cache or writing to it
+    int8          float matrices of the layers as int8, with outliers apart (LLM.int8())
     """
     arch = find_architecture(model)
-    weights = Weights(model, list(arch.tensors(hp)), on_progress, use_cache=weight_cache)
+    weights = Weights(model, list(arch.tensors(hp)), on_progress, use_cache=weight_cache, int8=int8)
     step = Step(N_BATCH, N_OUTPUTS, hp.n_vocab, hp.n_head, hp.n_head_kv, n_threads)
     recorder = Recorder(hp, step, n_threads, kv_type)
     arch.forward(hp, weights, recorder)

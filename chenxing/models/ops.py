@@ -306,6 +306,8 @@ class Recorder:
 
 def _form_bytes(form: str, n: int) -> int:
     """Bytes of a row of n values in an activation form."""
+    if form == "int8":
+        return _padded(L.INT8_QUANTS + n + n * L.INT8_OUTLIER, 16)
     sizes = {"q8": (32, L.Q8_BLOCK), "q8k": (256, L.Q8K_BLOCK), "f32": (16, 64)}
     width, size = sizes[form]
     return _padded(-(-n // width) * size, 16)

@@ -76,8 +76,11 @@ def model_key(model: GGUF, specs: Sequence[TensorSpec]) -> str:
     return digest.hexdigest()
 
 
-def map_packed(path: Path, key: str) -> tuple[np.ndarray, Places, dict[str, str]] | None:
-    """The body, u8, read-only, its tensors and all digests, if the file is sound, whole and of this key."""
+def map_packed(path: Path, key: str, *, partly_read: bool = False) -> tuple[np.ndarray, Places, dict[str, str]] | None:
+    """The body, u8, read-only, its tensors and all digests, if the file is sound, whole and of this key.
+
+    partly_read: kernels will not read all of it: what the check has brought into this process's memory is let go
+    """
     try:
         with path.open("rb") as f:
             index = _read_index(f)
@@ -91,6 +94,8 @@ def map_packed(path: Path, key: str) -> tuple[np.ndarray, Places, dict[str, str]
     body = np.frombuffer(mapping, np.uint8, offset=index.start)
     if not _is_sound(body, list(index.tensors.values())):
         return None
+    if partly_read and hasattr(mmap, "MADV_DONTNEED"):
+        mapping.madvise(mmap.MADV_DONTNEED)
     places = {name: (offset, n) for name, (offset, n, _) in index.tensors.items()}
     return body, places, {name: digest for name, (_, _, digest) in index.tensors.items()} | index.unpacked
 

@@ -11,14 +11,16 @@ import numpy as np
 from chenxing.errors import ModelFileError, UnsupportedModelError
 from chenxing.gguf import GGUF, TensorInfo
 from chenxing.models.spec import TensorSpec
-from chenxing.quants import GGML_TYPES, QUANTS, TILE_ROWS, QuantType
+from chenxing.quants import GGML_TYPES, INT8, QUANTS, TILE_ROWS, QuantType
+from chenxing.quants.int8 import pack_columns, point_to_columns
 
 PIECE_BYTES = 1 << 19  # what a thread packs at a time: temporary arrays stay in its cache, calls of numpy do not count
 
 
-def packed_type(tensor: TensorInfo) -> QuantType:
-    """The format that this tensor's matrix is packed in."""
-    return QUANTS.get(GGML_TYPES[tensor.ggml_type].name, QUANTS["F16"])
+def packed_type(tensor: TensorInfo, *, int8: bool = False) -> QuantType:
+    """The format that this tensor's matrix is packed in. int8: it is of a float type."""
+    name = GGML_TYPES[tensor.ggml_type].name
+    return INT8[name] if int8 else QUANTS.get(name, QUANTS["F16"])
 
 
 def is_decoded(tensor: TensorInfo) -> bool:
@@ -94,9 +96,10 @@ def packed_size(model: GGUF, spec: TensorSpec, name: str) -> int:
     """Bytes of this tensor of the file, packed for `spec`."""
     if spec.kind == "vector":
         return spec.shape[0] * 4
-    quant = packed_type(model.tensors[name])
-    n_tiles = -(-spec.shape[-2] // TILE_ROWS) * (spec.shape[0] if spec.kind == "experts" else 1)
-    return n_tiles * (spec.shape[-1] // quant.type.block_size) * quant.packed_bytes
+    quant = packed_type(model.tensors[name], int8=spec.int8)
+    n_experts = spec.shape[0] if spec.kind == "experts" else 1
+    n_tiles, n_blocks = -(-spec.shape[-2] // TILE_ROWS), spec.shape[-1] // quant.type.block_size
+    return n_experts * quant.matrix_bytes(n_tiles, n_blocks)
 
 
 def pack_jobs(model: GGUF, spec: TensorSpec, name: str) -> Iterable[Callable[[], np.ndarray]]:
@@ -108,16 +111,17 @@ def pack_jobs(model: GGUF, spec: TensorSpec, name: str) -> Iterable[Callable[[],
         yield partial(_pack_vector, model, spec, name)
         return
     n_out, n_in = spec.shape[-2:]
-    quant = packed_type(model.tensors[name])
-    tile_bytes = n_in // quant.type.block_size * quant.packed_bytes
-    step = max(1, PIECE_BYTES // tile_bytes) * TILE_ROWS
+    quant = packed_type(model.tensors[name], int8=spec.int8)
+    step = max(1, PIECE_BYTES // quant.tile_bytes(n_in // quant.type.block_size)) * TILE_ROWS
     order = rope_order(n_out, spec.rope_dims) if spec.rope_dims else None
     for expert in range(spec.shape[0] if spec.kind == "experts" else 1):
+        start = expert * n_out
         for first in range(0, n_out, step):
             rows = slice(first, min(first + step, n_out))
-            start = expert * n_out
             file_rows = slice(start + rows.start, start + rows.stop) if order is None else order[rows]
-            yield partial(_pack_rows, model, quant, name, file_rows)
+            yield partial(_pack_rows, model, quant, name, file_rows, first, n_out)
+        if quant.column_bytes:
+            yield from _column_jobs(model, spec, quant, name, slice(start, start + n_out) if order is None else order)
 
 
 def _pack_vector(model: GGUF, spec: TensorSpec, name: str) -> np.ndarray:
@@ -127,5 +131,26 @@ def _pack_vector(model: GGUF, spec: TensorSpec, name: str) -> np.ndarray:
     return np.ascontiguousarray(values).view(np.uint8)
 
 
-def _pack_rows(model: GGUF, quant: QuantType, name: str, rows: "slice | np.ndarray") -> np.ndarray:
-    return pack_matrix(quant, file_blocks(model, name, rows)).reshape(-1)
+def _column_jobs(
+    model: GGUF, spec: TensorSpec, quant: QuantType, name: str, rows: "slice | np.ndarray"
+) -> Iterable[Callable[[], np.ndarray]]:
+    """The columns of these rows of the file, some at a time."""
+    n_out, n_in = spec.shape[-2:]
+    step = max(1, PIECE_BYTES // (-(-n_out // TILE_ROWS) * quant.column_bytes))
+    for first in range(0, n_in, step):
+        yield partial(_pack_columns, model, quant, name, rows, slice(first, first + step))
+
+
+def _pack_columns(model: GGUF, quant: QuantType, name: str, rows: "slice | np.ndarray", columns: slice) -> np.ndarray:
+    blocks = model.data(name).reshape(_n_rows(model.tensors[name]), -1, quant.type.type_size)
+    return pack_columns(blocks[:, columns][rows]).reshape(-1)
+
+
+def _pack_rows(
+    model: GGUF, quant: QuantType, name: str, rows: "slice | np.ndarray", first: int, n_out: int
+) -> np.ndarray:
+    """These rows of the file, of which the first is row `first` of a matrix of n_out."""
+    tiles = pack_matrix(quant, file_blocks(model, name, rows))
+    if quant.column_bytes:
+        point_to_columns(quant, tiles, first // TILE_ROWS, -(-n_out // TILE_ROWS))
+    return tiles.reshape(-1)

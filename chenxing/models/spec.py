@@ -49,6 +49,7 @@ class TensorSpec:
     fallback    another tensor's name that serves where this one is missing (tied embeddings)
     rope_dims   n_rot of a projection whose heads are rotated in neighbouring pairs: its rows are packed so that the
                 pairs lie n_rot / 2 apart, the only order that kernels know. Scores do not depend on the order.
+    int8        pack a float type as int8 with the file's columns beside (quants/int8.py)
     """
 
     name: str
@@ -57,6 +58,7 @@ class TensorSpec:
     optional: bool = False
     fallback: str | None = None
     rope_dims: tuple[int, int] | None = None
+    int8: bool = False
 
 
 def matrix(name: str, n_out: int, n_in: int, **options: Any) -> TensorSpec:

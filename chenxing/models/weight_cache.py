@@ -85,7 +85,7 @@ def open_packed(
         return _pack_in_memory(model, specs, report, "the cache of weights is off")
     key = model_key(model, specs)
     path = folder() / f"{key}.pack"
-    found = _found(path, key, model, "mapped from the cache")
+    found = _found(path, key, model, specs, "mapped from the cache")
     if found is not None:
         return found
     try:
@@ -94,8 +94,8 @@ def open_packed(
         return _pack_in_memory(model, specs, report, f"the cache cannot be written: {error.strerror or error}")
 
 
-def _found(path: Path, key: str, model: GGUF, origin: str) -> Packed | None:
-    mapped = map_packed(path, key)
+def _found(path: Path, key: str, model: GGUF, specs: Sequence[TensorSpec], origin: str) -> Packed | None:
+    mapped = map_packed(path, key, partly_read=any(spec.int8 for spec in specs))
     if mapped is None:
         return None
     with contextlib.suppress(OSError):
@@ -110,7 +110,7 @@ def _pack_into(path: Path, key: str, model: GGUF, specs: Sequence[TensorSpec], r
 
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with FileLock(path.parent / "packing.lock"):
-        found = _found(path, key, model, "mapped from the cache")
+        found = _found(path, key, model, specs, "mapped from the cache")
         if found is not None:
             return found
         n_bytes = lay_out(model, specs)[1]
@@ -118,7 +118,7 @@ def _pack_into(path: Path, key: str, model: GGUF, specs: Sequence[TensorSpec], r
             reason = f"{n_bytes / 1e9:.1f} GB are more than the cache of weights may take"
             return _pack_in_memory(model, specs, report, reason)
         write_packed(path, key, model, specs, report)
-        found = _found(path, key, model, "packed into the cache, mapped")
+        found = _found(path, key, model, specs, "packed into the cache, mapped")
         return found or _pack_in_memory(model, specs, report, "the file in the cache could not be read back")
 
 

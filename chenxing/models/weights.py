@@ -9,6 +9,7 @@ import numpy as np
 from chenxing.errors import ModelFileError, UnsupportedModelError
 from chenxing.gguf import GGUF
 from chenxing.kernels.memory import address, aligned
+from chenxing.models.int8 import with_int8
 from chenxing.models.packed_stream import source_name
 from chenxing.models.packing import check_shape, file_blocks, is_decoded, packed_type
 from chenxing.models.spec import TensorSpec
@@ -40,10 +41,15 @@ class Matrix:
 
     @property
     def tile_bytes(self) -> int:
-        return self.n_blocks * self.quant.packed_bytes
+        return self.quant.tile_bytes(self.n_blocks)
 
     @property
     def expert_bytes(self) -> int:
+        return self.quant.matrix_bytes(self.n_tiles, self.n_blocks)
+
+    @property
+    def read_bytes(self) -> int:
+        """Of one expert, those that every product reads."""
         return self.n_tiles * self.tile_bytes
 
     @property
@@ -75,16 +81,24 @@ class Weights:
 
     Owns the memory: mapped file or arrays live as long as this object.
 
+    int8     see models/int8.py
     origin   where packed weights are from, in words
     notices  what a user should know about them, in sentences
     """
 
     def __init__(
-        self, model: GGUF, specs: list[TensorSpec], on_progress: Progress | None = None, *, use_cache: bool = True
+        self,
+        model: GGUF,
+        specs: list[TensorSpec],
+        on_progress: Progress | None = None,
+        *,
+        use_cache: bool = True,
+        int8: bool = False,
     ) -> None:
         self._model = model
         check_tensors(model, specs)
-        self._present = [s for s in specs if s.name in model.tensors or s.fallback]
+        present = [s for s in specs if s.name in model.tensors or s.fallback]
+        self._present = with_int8(model, present) if int8 else present
         packed_specs = [s for s in self._present if s.kind != "table"]
         self._packed: Packed = open_packed(model, packed_specs, on_progress, use_cache=use_cache)
         self.origin, self.notices = self._packed.origin, decoding_notices(model, self._present)
@@ -118,7 +132,7 @@ class Weights:
         tensor = self._model.tensors[name]
         if spec.kind == "vector":
             return self._packed.array(spec.name).view(np.float32)
-        quant = packed_type(tensor)
+        quant = packed_type(tensor, int8=spec.int8)
         if spec.kind == "table":
             return Table(self._table_address(name), quant, *spec.shape)
         where = address(self._packed.array(spec.name))

@@ -43,7 +43,7 @@ def count_work(hp: HParams, weights: Weights, kv_type: str) -> Work:
     n_bytes = macs = output_macs = 0
     for name, matrix in weights.matrices():
         n_used = hp.extra["n_expert_used"] if matrix.n_expert > 1 else 1
-        n_bytes += n_used * matrix.expert_bytes
+        n_bytes += n_used * matrix.read_bytes
         if name == "output":
             output_macs = matrix.n_out * matrix.n_in
         else:

@@ -2,6 +2,7 @@
 
 from chenxing.quants import (  # noqa: F401
     floats,
+    int8,
     iq4_nl,
     iq4_xs,
     q2_k,
@@ -16,5 +17,6 @@ from chenxing.quants import (  # noqa: F401
     q8_0,
 )
 from chenxing.quants.base import GGML_TYPES, QUANTS, TILE_ROWS, GGMLType, QuantType
+from chenxing.quants.int8 import INT8
 
-__all__ = ["GGML_TYPES", "QUANTS", "TILE_ROWS", "GGMLType", "QuantType"]
+__all__ = ["GGML_TYPES", "INT8", "QUANTS", "TILE_ROWS", "GGMLType", "QuantType"]

@@ -69,6 +69,8 @@ class QuantType:
     pack           u8[16 n, n_blocks, type_size] file blocks -> u8[n, n_blocks, packed_bytes] tiles
     tile           () -> kernels/tiles.py's Tile; imports the SIMD vocabulary when called
     decode         () -> kernel function (block address, f32 address): one file block, bit-exact to gguf.quants
+    head_bytes     before a tile's blocks
+    column_bytes   16 rows of one k in the file's own type, where these follow all tiles column by column
     """
 
     type: GGMLType
@@ -77,10 +79,20 @@ class QuantType:
     pack: Callable[[np.ndarray], np.ndarray]
     tile: Callable
     decode: Callable
+    head_bytes: int = 0
+    column_bytes: int = 0
 
     @property
     def name(self) -> str:
         return self.type.name
+
+    def tile_bytes(self, n_blocks: int) -> int:
+        """Of 16 rows: what every product reads."""
+        return self.head_bytes + n_blocks * self.packed_bytes
+
+    def matrix_bytes(self, n_tiles: int, n_blocks: int) -> int:
+        """Of all that is kept; what products seldom read included."""
+        return n_tiles * (self.tile_bytes(n_blocks) + n_blocks * self.column_bytes)
 
 
 QUANTS: dict[str, QuantType] = {}

@@ -2,7 +2,9 @@
 
 from chenxing.kernels import matmul
 from chenxing.kernels import simd as v
-from chenxing.quants import QUANTS
+from chenxing.quants import INT8, QUANTS
+
+_FORMATS = {**QUANTS, **{q.name: q for q in INT8.values()}}
 
 # argument slots of `embed`, in bytes
 WEIGHTS, ROW_BYTES, N, TOKENS, DST, DST_ROW, SCALE = range(0, 56, 8)
@@ -10,17 +12,17 @@ WEIGHTS, ROW_BYTES, N, TOKENS, DST, DST_ROW, SCALE = range(0, 56, 8)
 
 def linear(name):
     """kernels/matmul.py's `linear` for a format."""
-    return matmul.linear(QUANTS[name].tile())
+    return matmul.linear(_FORMATS[name].tile())
 
 
 def expert_linear(name):
     """kernels/matmul.py's `expert_linear` for a format."""
-    return matmul.expert_linear(QUANTS[name].tile())
+    return matmul.expert_linear(_FORMATS[name].tile())
 
 
 def grouped_linear(name):
     """kernels/matmul.py's `grouped_linear` for a format."""
-    return matmul.grouped_linear(QUANTS[name].tile())
+    return matmul.grouped_linear(_FORMATS[name].tile())
 
 
 def embed(name):

@@ -1,12 +1,13 @@
 """From parameters to a list of steps: which samplers act, in which order, with which arguments."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import pairwise
 
 from chenxing.sampling.adjust import penalties
 from chenxing.sampling.candidates import Candidates
 from chenxing.sampling.dry import Breakers, dry
 from chenxing.sampling.history import History
+from chenxing.sampling.infill import infill
 from chenxing.sampling.params import SamplingParams
 from chenxing.sampling.temperature import GREEDY_BELOW, dynamic_temp
 from chenxing.sampling.truncation import min_p, top_k, top_n_sigma, top_p, top_p_then_min_p
@@ -31,17 +32,23 @@ def build_chain(
     history: History,
     token_text: Callable[[int], bytes] | None,
     xtc_uniform: Callable[[], float],
+    eog_ids: Collection[int] = (),
 ) -> list[Step]:
     """The steps that have an effect, in the order of params.samplers (which mirostat does without).
 
     history      what the penalties look back on; the steps read it whenever they run
-    token_text   the bytes of a token; needed where dry is on
+    token_text   the bytes of a token; needed where dry or infill is on
     xtc_uniform  gives the random number for the position that is being sampled
+    eog_ids      the model's tokens that end an answer
 
     A greedy chain ends before its temperature, which only finds the likeliest token; so truncations just before that
     have no effect either.
     """
     steps = {name: _step(name, params, history, token_text, xtc_uniform) for name in params.samplers}
+    if "infill" in steps:
+        assert token_text is not None, "infill needs the texts of tokens"
+        text, ends = token_text, frozenset(eog_ids)
+        steps["infill"] = lambda c: infill(c, ends, text)
     names = [name for name in params.samplers if steps[name] is not None]
     if is_greedy(params):
         names = names[: names.index("temperature")]

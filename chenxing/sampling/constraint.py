@@ -8,6 +8,7 @@ differ: here the chain always looks at permitted tokens only, so a permitted tok
 Source: llguidance's LLMatcher, on which this is a face; llama.cpp b11434, common/sampling.cpp: common_sampler_sample.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,6 +77,23 @@ class Constraint:
         elif not self._matcher.consume_token(token_id):
             raise GrammarError(f"grammar: {self._why(f'token {token_id} is not permitted here')}")
 
+    def n_permitted(self, tokens: Sequence[int]) -> int:
+        """How many of these tokens, in this order, may come next; none of them ends the generation. Moves nothing on.
+
+        Of tokens before the grammar begins, those that do not make it begin: what follows them is not known here.
+        """
+        if self._waiting:
+            text = self._tail
+            for n, token_id in enumerate(tokens):
+                text += self._table.token_bytes(token_id)
+                if self._after in text:
+                    return n
+            return len(tokens)
+        if self._ended:
+            return 0
+        self._settle()
+        return int(self._matcher.validate_tokens(list(tokens)))
+
     def prepare(self) -> None:
         """Begins to compute the mask for the next token on another thread, while the model runs. Optional."""
         if not self._waiting and not self._ended and self._mask is None:
@@ -100,7 +118,7 @@ class Constraint:
         text = self._tail + self._table.token_bytes(token_id)
         at = text.find(self._after)
         if at < 0:
-            self._tail = text[len(text) - len(self._after) + 1 :] if len(self._after) > 1 else b""
+            self._tail = text[max(0, len(text) - len(self._after) + 1) :]
             return
         self._waiting = False
         rest = text[at + len(self._after) :].lstrip()

@@ -61,7 +61,7 @@ class Sampler:
         self._early_ends = np.array(sorted(self._ends), dtype=np.int64)
         self._bias = _bias_arrays(params, n_vocab, eog)
         self._greedy = is_greedy(params)
-        self._steps = self._mirostat_steps() if params.mirostat else self._chain_steps(token_text)
+        self._steps = self._mirostat_steps() if params.mirostat else self._chain_steps(token_text, eog_ids)
 
     @property
     def n_generated(self) -> int:
@@ -104,6 +104,10 @@ class Sampler:
         self._remember(candidates.ids, shares)
         return int(candidates.ids[pick(shares, uniform(self.seed, _CHOICE, self.n_generated))])
 
+    def n_permitted(self, tokens: Sequence[int]) -> int:
+        """How many of these tokens, in this order, the grammar lets come next. Moves nothing on."""
+        return self.constraint.n_permitted(tokens) if self.constraint else len(tokens)
+
     def probabilities(self, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The distribution that sample() draws from: ids i32[n] and probabilities f32[n], in the order of the chain.
 
@@ -136,8 +140,11 @@ class Sampler:
             candidates = logit_bias(candidates, self._early_ends, bans)
         return candidates
 
-    def _chain_steps(self, token_text: Callable[[int], bytes] | None) -> list[Step]:
-        return build_chain(self.params, self._history, token_text, lambda: uniform(self.seed, _XTC, self.n_generated))
+    def _chain_steps(self, token_text: Callable[[int], bytes] | None, eog_ids: frozenset[int]) -> list[Step]:
+        def xtc_uniform() -> float:
+            return uniform(self.seed, _XTC, self.n_generated)
+
+        return build_chain(self.params, self._history, token_text, xtc_uniform, eog_ids)
 
     def _mirostat_steps(self) -> list[Step]:
         p = self.params

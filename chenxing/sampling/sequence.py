@@ -6,7 +6,8 @@ from chenxing.errors import UsageError
 
 DEFAULT_SAMPLERS = "penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"
 
-_ALIASES = {name.replace("_", mark): name for name in DEFAULT_SAMPLERS for mark in ("_", "-", "")}
+_ALL = (*DEFAULT_SAMPLERS, "infill")
+_ALIASES = {name.replace("_", mark): name for name in _ALL for mark in ("_", "-", "")}
 _ALIASES |= {"nucleus": "top_p", "temp": "temperature", "typ": "typ_p"}
 
 
@@ -21,5 +22,5 @@ def canonical_samplers(names: Iterable[str]) -> tuple[str, ...]:
 def _canonical(name: str) -> str:
     known = _ALIASES.get(name.strip().lower())
     if known is None:
-        raise UsageError(f"samplers: expected names among {', '.join(DEFAULT_SAMPLERS)}, found {name!r}")
+        raise UsageError(f"samplers: expected names among {', '.join(_ALL)}, found {name!r}")
     return known

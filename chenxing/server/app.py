@@ -5,14 +5,16 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
 
 from chenxing.errors import ChenxingError
 from chenxing.server import chat, completions, info, native, security, slot_actions, texts
-from chenxing.server.failures import ApiError, api_error, not_found
+from chenxing.server.failures import ApiError, api_error, invalid, not_found
 from chenxing.server.keys import HEADERS, SERVICE
 from chenxing.server.metrics import metrics
+from chenxing.server.openapi.handler import openapi
+from chenxing.server.pages import Pages
 from chenxing.server.service import Service
 from chenxing.server.settings import ServeSettings
 from chenxing.server.stream import json_response
@@ -30,6 +32,7 @@ GET: dict[str, Handler] = {
     "/v1/models/{name:.+}": info.model,
     "/slots": info.slots,
     "/metrics": metrics,
+    "/openapi.json": openapi,
 }
 POST: dict[str, Handler] = {
     "/chat/completions": chat.chat_completions,
@@ -52,11 +55,19 @@ def make_app(service: Service) -> web.Application:
     """An application over a service, which may be loading."""
     app = web.Application(client_max_size=service.settings.body_bytes, middlewares=[_around(service.settings)])
     app[SERVICE] = service
-    for path, handler in GET.items():
-        app.router.add_get(path, handler)
+    pages = Pages().routes if service.settings.has_ui else {}
+    for path, handler in (GET | pages).items():
+        app.router.add_get(path, handler, expect_handler=_expect)
     for path, handler in POST.items():
-        app.router.add_post(path, handler)
+        app.router.add_post(path, handler, expect_handler=_expect)
     return app
+
+
+async def _expect(request: web.Request) -> None:
+    """Tell a client that waits with its body to send it. Nothing else that it may expect is anything we do."""
+    if request.headers[hdrs.EXPECT].lower() == "100-continue" and request.version >= (1, 1):
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # this was no part of the answer
 
 
 def _around(settings: ServeSettings) -> Middleware:
@@ -111,6 +122,8 @@ def _failure(request: web.Request, error: Exception) -> ApiError:
         return ApiError(413, "invalid_request_error", f"the body is larger than {limit} bytes")
     if isinstance(error, web.HTTPNotFound | web.HTTPMethodNotAllowed):
         return not_found()
+    if isinstance(error, web.RequestPayloadError):
+        return invalid("the body broke off, or is not as its headers say")
     if isinstance(error, web.HTTPException):
         return ApiError(error.status, "invalid_request_error", error.reason)
     if not isinstance(error, ApiError | ChenxingError | ConnectionError):

@@ -16,7 +16,7 @@ from chenxing.server.protocol.completion import CompletionRequest, prompts_of
 from chenxing.server.protocol.sampling import sampling_params
 from chenxing.server.service import Service, Wish
 from chenxing.server.stream import respond
-from chenxing.server.timings import timings, usage
+from chenxing.server.timings import predictions, timings, usage
 from chenxing.server.token_probs import content_form, legacy_form
 from chenxing.server.wishes import wish_of
 
@@ -94,7 +94,7 @@ class CompletionWriter:
             for key in ("completion_tokens", "prompt_tokens", "total_tokens"):
                 total[key] += more[key]
             total["prompt_tokens_details"]["cached_tokens"] += more["prompt_tokens_details"]["cached_tokens"]
-        return total
+        return total | predictions(stats)
 
     def _probs(self, probs: Any, offset: int) -> dict[str, Any] | None:
         """Both forms: OpenAI's parallel lists, and llama-server's `content`."""

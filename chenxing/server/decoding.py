@@ -5,9 +5,10 @@ import re
 from typing import TypeVar
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
-from chenxing.server.failures import invalid
+from chenxing.server.failures import ApiError, invalid
+from chenxing.server.keys import SERVICE
 
 T = TypeVar("T")
 _LARGE = 64 * 1024  # bytes that are decoded in another thread, so that streams go on meanwhile
@@ -17,8 +18,16 @@ _TYPES = re.compile(r"Expected `(.*?)`, got `(.*?)`")
 
 
 async def read_body(request: web.Request, kind: type[T]) -> T:
-    """The body as `kind`. Raises ApiError 400 for what is not."""
-    data = await request.read()
+    """The body as `kind`. Raises ApiError 400 for what is not, 408 if it never ends, 415 if it is compressed."""
+    coding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
+    if coding.lower() != "identity":
+        raise ApiError(415, "invalid_request_error", f"Content-Encoding: expected none, found {coding!r}")
+    seconds = request.app[SERVICE].settings.body_seconds
+    try:
+        async with asyncio.timeout(seconds):
+            data = await request.read()
+    except TimeoutError:
+        raise ApiError(408, "invalid_request_error", f"the body did not arrive within {seconds:g} seconds") from None
     if len(data) > _LARGE:
         return await asyncio.to_thread(decode, data, kind)
     return decode(data, kind)

@@ -63,7 +63,7 @@ async def slots(request: web.Request) -> web.Response:
         raise disabled("This server does not support slots endpoint. Start it with `--slots`")
     body: list[dict[str, Any]] = []
     for slot in service.slots.all:
-        entry = {"id": slot.number, "n_ctx": service.n_ctx, "speculative": False}
+        entry = {"id": slot.number, "n_ctx": service.n_ctx, "speculative": service.settings.spec_type != "none"}
         entry["is_processing"] = slot.answer is not None
         if slot.answer is not None:
             stats = slot.answer.stats

@@ -10,16 +10,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from aiohttp import web
-
 from chenxing.errors import UsageError
 from chenxing.llm import LLM
-from chenxing.server.app import make_app
+from chenxing.server.connections import listen, make_runner
 from chenxing.server.logs import start_logging
 from chenxing.server.service import Service
 from chenxing.server.settings import ServeSettings
 
-_BACKLOG = 512
+_STOPS = {"SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK"}  # the last two: where a system has them
 
 
 def serve(settings: ServeSettings) -> int:
@@ -31,11 +29,9 @@ def serve(settings: ServeSettings) -> int:
 async def _serve(settings: ServeSettings) -> int:
     sockets = [_listen(host, settings.port) for host in settings.hosts]
     service = Service(settings)
-    runner = web.AppRunner(make_app(service), handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
+    runner = make_runner(service)
     await runner.setup()
-    sites = [web.SockSite(runner, s, backlog=_BACKLOG) for s in sockets]
-    for site in sites:
-        await site.start()
+    listeners = [await listen(runner, s) for s in sockets]
     stopped = _stop_on_signals()
     try:
         loading = _in_daemon_thread(service.load)
@@ -50,8 +46,8 @@ async def _serve(settings: ServeSettings) -> int:
             print(_line(service, sockets[0]), file=sys.stderr, flush=True)
             await waiting
     finally:
-        for site in sites:
-            await site.stop()  # nobody new comes; who is connected goes on
+        for listener in listeners:
+            listener.close()  # nobody new comes; who is connected goes on
         await service.close()
         await runner.cleanup()
     return 0
@@ -90,16 +86,17 @@ def _in_daemon_thread(function: Callable[[], LLM]) -> asyncio.Future[LLM]:
 
 
 def _stop_on_signals() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT; a second one ends the process as usual."""
+    """Set by the first SIGTERM, SIGINT or closing of the terminal; a second one ends the process as usual."""
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def stop(number: int) -> None:
         signal.signal(number, signal.SIG_DFL)
         loop.call_soon_threadsafe(stopped.set)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(ValueError):  # not in the main thread, as in tests
-            signal.signal(number, lambda n, _frame: stop(n))
+    for number in (n for n in signal.Signals if n.name in _STOPS):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup's way to stay
+            with contextlib.suppress(ValueError):  # not in the main thread, as in tests
+                signal.signal(number, lambda n, _frame: stop(n))
     return stopped
 
 

@@ -44,9 +44,9 @@ class _Collector:
             ("n_decode", stats.n_steps, "Steps of the engine"),
             ("n_tokens_max", self._totals.n_longest, "Longest sequence of a prompt and its answer"),
             ("n_preemptions", stats.n_preemptions, "Times that an answer had to give its memory away and wait"),
-            ("spec_decode_num_draft_tokens", 0, "Drafted tokens"),
-            ("spec_decode_num_accepted_tokens", 0, "Drafted tokens that the model accepted"),
-            ("spec_decode_num_drafts", 0, "Drafts"),
+            ("spec_decode_num_draft_tokens", stats.drafts.n_tokens, "Drafted tokens"),
+            ("spec_decode_num_accepted_tokens", stats.drafts.n_accepted, "Drafted tokens that the model accepted"),
+            ("spec_decode_num_drafts", stats.drafts.n_drafts, "Drafts"),
         ):
             yield CounterMetricFamily(f"llamacpp:{name}", what, value=value)
         for name, value, what in (

@@ -42,7 +42,7 @@ def settings_form(
         "n_probs": (wish.n_alternatives if wish else None) or 0,
         "post_sampling_probs": bool(wish and wish.after_sampling),
         "grammar": "",
-        "speculative.types": "none",
+        "speculative.types": service.settings.spec_type,
         "lora": [],
     }
 

@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs, web
 
 from chenxing.server.failures import ApiError
+from chenxing.server.pages import is_page
 from chenxing.server.settings import ServeSettings
 
-PUBLIC = frozenset(("/health", "/v1/health"))
-"""Paths without a key."""
+PUBLIC = frozenset(("/health", "/v1/health", "/openapi.json"))
+"""Paths without a key, beside the pages'."""
 
 
 def check_host(request: web.Request, settings: ServeSettings) -> None:
@@ -26,7 +27,7 @@ def check_host(request: web.Request, settings: ServeSettings) -> None:
 
 def check_key(request: web.Request, settings: ServeSettings) -> None:
     """Raises ApiError 401. Takes the same time whichever key, and how much of it, was wrong."""
-    if not settings.api_keys or request.path in PUBLIC:
+    if not settings.api_keys or request.path in PUBLIC or is_page(request.path):
         return
     scheme, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     given = token.strip() if scheme.lower() == "bearer" else request.headers.get("X-Api-Key", "")
@@ -41,6 +42,8 @@ def allowed_origin(request: web.Request, settings: ServeSettings) -> str | None:
     origin = request.headers.get(hdrs.ORIGIN)
     if origin is None:
         return None
+    if origin.partition("://")[2] == request.headers.get(hdrs.HOST, "").lower():
+        return origin  # our own page's, by a name that check_host has found to be ours
     if settings.cors_origins is None:
         allowed = bool(settings.api_keys) or is_loopback(_origin_name(origin))
     else:

@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chenxing.engine import SpecOptions
 from chenxing.server.logs import LogFormat
 
 BODY_BYTES = 32 * 1024 * 1024  # of one request at most: a context of millions of tokens fits
+BODY_SECONDS = 60.0  # that it may take to arrive
 SHUTDOWN_SECONDS = 3.0  # that running answers get to end after SIGTERM; the process is gone within 5
 
 
@@ -31,6 +33,7 @@ class ServeSettings:
     slot_save_path     folder for /slots/N?action=save; None: no such action
     has_slots, has_metrics, has_prompts
                        GET /slots and GET /metrics answer; answers carry their prompts in `__verbose`
+    has_ui             there are pages for people, at / and /docs
     """
 
     model: str
@@ -55,5 +58,13 @@ class ServeSettings:
     has_slots: bool = True
     has_metrics: bool = False
     has_prompts: bool = False
+    has_ui: bool = True
     body_bytes: int = BODY_BYTES
+    body_seconds: float = BODY_SECONDS
     shutdown_seconds: float = SHUTDOWN_SECONDS
+
+    @property
+    def spec_type(self) -> str:
+        """What drafts tokens: none, ngram-simple, draft-simple."""
+        options: SpecOptions = self.model_options.get("speculation") or SpecOptions()
+        return options.kind

@@ -21,6 +21,7 @@ from chenxing.server.service import Service, Wish
 from chenxing.server.slots import Slot
 from chenxing.server.stream import json_response
 
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")  # no folders, no hidden files
 
 
@@ -54,8 +55,8 @@ async def slot_action(request: web.Request) -> web.Response:
 
 
 def _slot(service: Service, number: str) -> Slot:
-    if not number.isascii() or not number.isdecimal() or int(number) >= len(service.slots.all):
-        raise invalid(f"id_slot: expected 0 to {len(service.slots.all) - 1}, found {number!r}")
+    if not _NUMBER.fullmatch(number) or int(number) >= len(service.slots.all):
+        raise invalid(f"id_slot: expected 0 to {len(service.slots.all) - 1}, found {number!r:.40}")
     slot = service.slots.all[int(number)]
     if slot.answer is not None:
         raise invalid(f"id_slot: slot {number} is busy")

@@ -24,7 +24,14 @@ def timings(stats: Stats, n_computed: int | None = None) -> dict[str, Any]:
         "predicted_ms": stats.generation_ms,
         "predicted_per_token_ms": _ratio(stats.generation_ms, n_decoded),
         "predicted_per_second": 1000 * _ratio(n_decoded, stats.generation_ms),
+        **_drafted(stats),
     }
+
+
+def _drafted(stats: Stats) -> dict[str, int]:
+    """Only where something was, as in llama-server."""
+    drafts = stats.drafts
+    return {"draft_n": drafts.n_tokens, "draft_n_accepted": drafts.n_accepted} if drafts.n_tokens else {}
 
 
 def usage(all_stats: Sequence[Stats]) -> dict[str, Any]:
@@ -36,7 +43,16 @@ def usage(all_stats: Sequence[Stats]) -> dict[str, Any]:
         "prompt_tokens": n_prompt,
         "total_tokens": n_prompt + n_generated,
         "prompt_tokens_details": {"cached_tokens": n_cached},
+        **predictions(all_stats),
     }
+
+
+def predictions(all_stats: Sequence[Stats]) -> dict[str, Any]:
+    """OpenAI's completion_tokens_details, where anything was drafted."""
+    n_drafted = sum(stats.drafts.n_tokens for stats in all_stats)
+    n_accepted = sum(stats.drafts.n_accepted for stats in all_stats)
+    details = {"accepted_prediction_tokens": n_accepted, "rejected_prediction_tokens": n_drafted - n_accepted}
+    return {"completion_tokens_details": details} if n_drafted else {}
 
 
 def progress(stats: Stats, n_computed: int) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 import argparse
 import json
-import re
-from collections.abc import Callable
 from typing import Any
 
 from chenxing.config import parse_size
@@ -12,7 +10,9 @@ from chenxing.kernels.attention_layout import KV_TYPES
 from chenxing.terminal.escapes import unescape
 from chenxing.terminal.grammar_flags import add_grammar_flags
 from chenxing.terminal.inputs import read_text_file
+from chenxing.terminal.numbers import at_least, one_or_more
 from chenxing.terminal.sampling_flags import add_sampling_flags
+from chenxing.terminal.spec_flags import add_spec_flags
 
 _DESCRIPTION = """\
 Answers in the terminal. MODEL is a file, the name of a pulled model, hf:owner/repo[:QUANT or file], or a short name
@@ -49,6 +49,7 @@ def add_parsers(subparsers: Any) -> None:
     add_model_flags(parser.add_argument_group("model"))
     add_cache_flags(parser.add_argument_group("cache of prompts"))
     add_template_flags(parser.add_argument_group("chat template"))
+    add_spec_flags(parser.add_argument_group("speculative decoding, which changes no answer"))
     add_sampling_flags(
         parser.add_argument_group("sampling", "in brackets: what holds if neither you nor the model says otherwise")
     )
@@ -69,13 +70,19 @@ def add_model_flags(group: argparse._ActionsContainer, *, n_ctx: int = 0, least_
         what = f"how {name} are kept, the same for both: {', '.join(KV_TYPES)} (f16)"
         group.add_argument(f"-ct{key}", f"--cache-type-{key}", choices=KV_TYPES, metavar="TYPE", help=what)
     group.add_argument("--isa", metavar="NAME", help="instruction set of the kernels; `chenxing doctor` names them")
+    add_weights_flag(group)
     help_cache = "pack the weights in memory: look for no packed file and write none"
     group.add_argument("--no-weight-cache", dest="weight_cache", action="store_false", help=help_cache)
 
 
+def add_weights_flag(group: argparse._ActionsContainer) -> None:
+    what = "int8: matrices of an F16, BF16 or F32 file with a byte a weight, outliers apart (as in the file)"
+    group.add_argument("--weights", choices=("int8",), help=what)
+
+
 def model_options(args: argparse.Namespace) -> dict[str, Any]:
     """What add_model_flags has read, as load_model takes it. Raises UsageError."""
-    options = {name: getattr(args, name) for name in ("n_ctx", "n_threads", "isa", "weight_cache")}
+    options = {name: getattr(args, name) for name in ("n_ctx", "n_threads", "isa", "weight_cache", "weights")}
     return options | {"kv_type": _kv_type(args)}
 
 
@@ -111,23 +118,6 @@ def _kv_type(args: argparse.Namespace) -> str:
     if k and v and k != v:
         raise UsageError(f"-ctk {k} and -ctv {v}: keys and values are kept in one type, give both flags the same")
     return str(k or v or "f16")
-
-
-def at_least(least: int) -> Callable[[str], int]:
-    """Reads a number of `least` or more, for argparse."""
-
-    def read(text: str) -> int:
-        number = int(text) if re.fullmatch(r"-?\d{1,18}", text) else least - 1
-        if number < least:
-            raise argparse.ArgumentTypeError(f"expected {least} or more, found {text!r}")
-        return number
-
-    return read
-
-
-def one_or_more(text: str) -> int | None:
-    """Reads 1 or more, or -1, which is llama.cpp's word for the default, here None."""
-    return None if text == "-1" else at_least(1)(text)
 
 
 def add_template_flags(group: argparse._ActionsContainer) -> None:

@@ -78,12 +78,14 @@ def run_tests(
     n_threads: Sequence[int],
     n_repetitions: int,
     on_progress: Progress | None = None,
+    *,
+    int8: bool = False,
 ) -> Iterator[Result]:
     """The result of every test with every number of threads, as it is there."""
     n_ctx = max(test.n_depth + test.n_tokens for test in tests)
     library = KernelLibrary()
     for n in n_threads:
-        engine = Engine(gguf, read_model(gguf, n_ctx), n_ctx, library, n, on_progress, cache=MEMORY_ONLY)
+        engine = Engine(gguf, read_model(gguf, n_ctx), n_ctx, library, n, on_progress, int8=int8, cache=MEMORY_ONLY)
         try:
             read = PlainRead(library, engine.model.team)
             work = count_work(engine.hp, engine.model.weights, engine.kv_type)

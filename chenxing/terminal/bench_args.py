@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from chenxing.errors import UsageError
-from chenxing.terminal.args import at_least
+from chenxing.terminal.args import add_weights_flag
+from chenxing.terminal.numbers import at_least
 
 if TYPE_CHECKING:
     from chenxing.terminal.progress import ProgressLine
@@ -16,7 +17,8 @@ Measures a model as llama-bench does: pp512 is a prompt of 512 random tokens, tg
 empty context, pp512 @ d4096 the prompt after 4096 tokens that are not timed. One warm-up, then the repetitions.
 Flags that take a list (128,512) run every combination.
 
-With --prompts, so many prompts of -p tokens come at once and are answered together, each with --new-tokens tokens.
+With --prompts, so many prompts of -p tokens come at once and are answered together, each with --new-tokens tokens:
+tokens per second of all prompts, of all answers and of one stream, and when its tokens come.
 """
 _EPILOG = """\
 Figures are medians. GB/s is what single tokens read of weights and KV, plain read what the same threads read from a
@@ -30,7 +32,14 @@ def add_parsers(subparsers: Any) -> None:
     parser = subparsers.add_parser("bench", help=summary, description=_DESCRIPTION, epilog=_EPILOG)
     add = parser.add_argument
     add("model", metavar="MODEL", help="as for chenxing run")
-    add("-p", "--n-prompt", type=counts(0), default=[512], metavar="N,...", help="tokens of a prompt; 0: none (512)")
+    add(
+        *("-p", "--n-prompt", "--prompt-tokens"),
+        dest="n_prompt",
+        type=counts(0),
+        default=[512],
+        metavar="N,...",
+        help="tokens of a prompt; 0: none (512)",
+    )
     add("-n", "--n-gen", type=counts(0), default=[128], metavar="N,...", help="tokens one by one; 0: none (128)")
     add("-d", "--n-depth", type=counts(0), default=[0], metavar="N,...", help="tokens that stand before them (0)")
     help_threads = "threads (the physical cores that this process may use)"
@@ -38,6 +47,7 @@ def add_parsers(subparsers: Any) -> None:
     add("-r", "--repetitions", type=at_least(1), default=5, metavar="N", help="repetitions of each test (5)")
     add("--prompts", type=at_least(1), metavar="N", help="measure N answers at once")
     add("--new-tokens", type=at_least(1), default=128, metavar="N", help="tokens of each of them (128)")
+    add_weights_flag(parser)
     add("-o", "--output", choices=("md", "json"), default="md", help="a Markdown table, or JSON (md)")
     parser.set_defaults(run=_handle)
 
@@ -77,7 +87,7 @@ def _tests(args: argparse.Namespace, n_threads: list[int], progress: "ProgressLi
         raise UsageError("nothing to measure: expected -p or -n with a number above 0")
     gguf = open_gguf(hub.resolve(args.model, on_progress=progress.update))
     model = describe_file(gguf.path)
-    results = run_tests(gguf, tests, n_threads, args.repetitions, progress.update)
+    results = run_tests(gguf, tests, n_threads, args.repetitions, progress.update, int8=args.weights == "int8")
     if args.output == "json":
         text = to_json(model, results)
         progress.clear()
@@ -93,18 +103,23 @@ def _tests(args: argparse.Namespace, n_threads: list[int], progress: "ProgressLi
 def _streams(args: argparse.Namespace, n_threads: list[int], progress: "ProgressLine") -> None:
     from chenxing import hub
     from chenxing.gguf import open_gguf
-    from chenxing.terminal.bench_streams import MAX_STREAMS, Streams, run_streams, streams_json, streams_lines
+    from chenxing.hub.describe import describe_file
+    from chenxing.terminal.bench_streams import MAX_STREAMS, Streams, run_streams
+    from chenxing.terminal.bench_streams_report import streams_head, streams_json, streams_row
 
     if args.prompts > MAX_STREAMS or 0 in args.n_prompt or args.n_depth != [0]:
         raise UsageError(f"--prompts: expected at most {MAX_STREAMS}, -p above 0 and no -d")
     gguf = open_gguf(hub.resolve(args.model, on_progress=progress.update))
+    model = describe_file(gguf.path)
     streams = [Streams(args.prompts, n, args.new_tokens) for n in args.n_prompt]
-    results = run_streams(gguf, streams, n_threads, args.repetitions, progress.update)
+    results = run_streams(gguf, streams, n_threads, args.repetitions, progress.update, int8=args.weights == "int8")
     if args.output == "json":
-        text = streams_json(results)
+        text = streams_json(model, results)
         progress.clear()
         print(text)
         return
+    first = next(results)
+    progress.clear()
+    print(*streams_head(), streams_row(model, first), sep="\n", flush=True)
     for result in results:
-        progress.clear()
-        print(*streams_lines(result), sep="\n", flush=True)
+        print(streams_row(model, result), flush=True)

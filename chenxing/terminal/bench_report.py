@@ -6,12 +6,14 @@ too.
 
 import json
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from chenxing import __version__
 from chenxing.hub.describe import ModelDescription
 from chenxing.terminal.bench import Result
+
+Columns = Sequence[tuple[str, int]]
 
 _COLUMNS = (
     ("model", -1), ("size", 1), ("params", 1), ("backend", -1), ("threads", 1), ("test", 1),
@@ -22,15 +24,31 @@ _WIDTHS = (24, 10, 10, 10, 7, 16, 24, 7, 10, 7)
 
 def table_head() -> list[str]:
     """Two lines: the columns' names, and how they are aligned."""
-    names = [name.ljust(w) if side < 0 else name.rjust(w) for (name, side), w in zip(_COLUMNS, _WIDTHS, strict=True)]
-    rules = ["-" * w if side < 0 else "-" * (w - 1) + ":" for (_, side), w in zip(_COLUMNS, _WIDTHS, strict=True)]
-    return [_row(names), _row(rules)]
+    return head(_COLUMNS, _WIDTHS)
+
+
+def head(columns: Columns, widths: Sequence[int]) -> list[str]:
+    """Two lines of any table: columns' names, right-aligned where the number beside is above 0."""
+    rules = ["-" * w if side < 0 else "-" * (w - 1) + ":" for (_, side), w in zip(columns, widths, strict=True)]
+    return [row([name for name, _ in columns], columns, widths), f"| {' | '.join(rules)} |"]
+
+
+def row(cells: Sequence[str], columns: Columns, widths: Sequence[int]) -> str:
+    """A line of any table."""
+    sides = (side for _, side in columns)
+    padded = (c.ljust(w) if side < 0 else c.rjust(w) for c, side, w in zip(cells, sides, widths, strict=True))
+    return f"| {' | '.join(padded)} |"
+
+
+def model_type(model: ModelDescription) -> str:
+    """As in llama 1.2B Q4_K_M."""
+    return f"{model.architecture} {_count(model.n_params)} {model.quant}"
 
 
 def table_row(model: ModelDescription, result: Result) -> str:
     low, high = min(result.rates), max(result.rates)
     cells = [
-        f"{model.architecture} {_count(model.n_params)} {model.quant}",
+        model_type(model),
         _size(_tensor_bytes(model)),
         f"{model.n_params / 1e6:.2f} M" if model.n_params < 1e9 else f"{model.n_params / 1e9:.2f} B",
         result.isa,
@@ -41,9 +59,7 @@ def table_row(model: ModelDescription, result: Result) -> str:
         _giga(statistics.median(result.read_rates)),
         _giga(_mac_rate(result)),
     ]
-    return _row(
-        c.ljust(w) if side < 0 else c.rjust(w) for c, (_, side), w in zip(cells, _COLUMNS, _WIDTHS, strict=True)
-    )
+    return row(cells, _COLUMNS, _WIDTHS)
 
 
 def to_json(model: ModelDescription, results: Iterable[Result]) -> str:
@@ -64,7 +80,7 @@ def _object(model: ModelDescription, result: Result) -> dict[str, Any]:
         "build": f"chenxing {__version__}",
         "backends": result.isa,
         "model_filename": str(model.paths[0]),
-        "model_type": f"{model.architecture} {_count(model.n_params)} {model.quant}",
+        "model_type": model_type(model),
         "model_size": _tensor_bytes(model),
         "model_n_params": model.n_params,
         "n_threads": result.n_threads,
@@ -100,10 +116,6 @@ def _deviation(values: list[Any]) -> float:
 
 def _tensor_bytes(model: ModelDescription) -> int:
     return sum(share.n_bytes for share in model.types)
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _giga(value: float | None) -> str:

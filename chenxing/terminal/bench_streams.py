@@ -4,10 +4,9 @@ All prompts come at the same moment, as random tokens of which the cache knows n
 runs to its last token.
 """
 
-import json
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -51,9 +50,9 @@ class Repetition:
         return max(stream[-1] for stream in self.times)
 
     @property
-    def prompt_seconds(self) -> float:
-        """Until every stream has its first token."""
-        return max(stream[0] for stream in self.times)
+    def first_seconds(self) -> list[float]:
+        """Of each stream, until its first token."""
+        return [stream[0] for stream in self.times]
 
     @property
     def stream_rates(self) -> list[float]:
@@ -74,14 +73,24 @@ class StreamsResult:
     repetitions: Sequence[Repetition]
 
     def figures(self) -> dict[str, float]:
-        """Medians of the repetitions: tokens/s and ms. Prompts' tokens per second until every stream has begun."""
+        """Medians over the repetitions: tokens/s and ms.
+
+        prompt_ts               of all prompts together, until every stream has its first token
+        total_ts                of all answers together, from the submission to the last token
+        stream_ts               of one stream after its first token
+        first_ms, first_max_ms  until a stream has its first token; until the last one has
+        gap_ms, gap_p95_ms      from one token of a stream to the next: the median, and what 95 % do not exceed
+        """
         s, runs = self.streams, self.repetitions
         gaps = sorted(gap for run in runs for gap in run.gaps)
         rates = [rate for run in runs for rate in run.stream_rates]
+        last = statistics.median(max(run.first_seconds) for run in runs)
         return {
-            "prompt_ts": statistics.median(s.n_streams * s.n_prompt / run.prompt_seconds for run in runs),
+            "prompt_ts": s.n_streams * s.n_prompt / last,
             "total_ts": statistics.median(s.n_streams * s.n_gen / run.seconds for run in runs),
             "stream_ts": statistics.median(rates) if rates else 0.0,
+            "first_ms": 1000 * statistics.median(first for run in runs for first in run.first_seconds),
+            "first_max_ms": 1000 * last,
             "gap_ms": 1000 * statistics.median(gaps) if gaps else 0.0,
             "gap_p95_ms": 1000 * gaps[int(0.95 * (len(gaps) - 1))] if gaps else 0.0,
         }
@@ -93,6 +102,8 @@ def run_streams(
     n_threads: Sequence[int],
     n_repetitions: int,
     on_progress: Progress | None = None,
+    *,
+    int8: bool = False,
 ) -> Iterator[StreamsResult]:
     """The result of each of `streams` with each number of threads, as it is there; one warm-up before each."""
     n_ctx = max(s.n_ctx for s in streams)
@@ -100,7 +111,7 @@ def run_streams(
     n_slots = max(s.n_streams for s in streams)
     for n in n_threads:
         hp = read_model(gguf, n_ctx)
-        engine = Engine(gguf, hp, n_ctx, library, n, on_progress, cache=MEMORY_ONLY, n_slots=n_slots)
+        engine = Engine(gguf, hp, n_ctx, library, n, on_progress, int8=int8, cache=MEMORY_ONLY, n_slots=n_slots)
         try:
             rng = np.random.default_rng(1)
             for s in streams:
@@ -136,37 +147,3 @@ def _clock(times: list[float]) -> Callable[[Event], None]:
         times.extend(time.perf_counter() for _ in event.tokens)
 
     return note
-
-
-def streams_lines(result: StreamsResult) -> list[str]:
-    """The result for people."""
-    s, f = result.streams, result.figures()
-    lines = [
-        f"{s.n_streams} streams, {s.n_prompt} tokens in, {s.n_gen} out ({result.isa}, {result.n_threads} threads)",
-        f"  prompts    {f['prompt_ts']:.1f} tok/s together, until every stream has its first token",
-        f"  answers    {f['total_ts']:.1f} tok/s together, from the submission to the last token of all",
-    ]
-    if s.n_gen > 1:
-        lines += [
-            f"  a stream   {f['stream_ts']:.1f} tok/s after its first token",
-            f"  a token    {f['gap_ms']:.1f} ms after the one before; 95 % of them within {f['gap_p95_ms']:.1f} ms",
-        ]
-    return lines
-
-
-def streams_json(results: Iterable[StreamsResult]) -> str:
-    """A list with an object for each result: what was asked for, and the figures of StreamsResult.figures."""
-    return json.dumps(
-        [
-            {
-                "backends": r.isa,
-                "n_threads": r.n_threads,
-                "n_streams": r.streams.n_streams,
-                "n_prompt": r.streams.n_prompt,
-                "n_gen": r.streams.n_gen,
-                **r.figures(),
-            }
-            for r in results
-        ],
-        indent=2,
-    )

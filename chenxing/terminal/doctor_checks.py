@@ -16,7 +16,9 @@ from chenxing.errors import ChenxingError
 from chenxing.hub.disk import free_bytes, human_bytes
 from chenxing.memory import machine_bytes
 
+_PACKAGES = ("numba", "llvmlite", "numpy", "aiohttp", "llguidance", "huggingface_hub")
 _LITTLE_DISK_BYTES = 5 * 10**9
+_PORT = 8080  # serve's default
 _LITTLE_MEMORY_BYTES = 2 * 10**9
 
 
@@ -32,22 +34,23 @@ class Finding:
 
 def check_versions() -> Finding:
     packages = {}
-    for name in ("numba", "llvmlite", "numpy"):
+    for name in _PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
             packages[name] = metadata.version(name)
     facts = {"chenxing": __version__, "python": platform.python_version(), **packages}
-    missing = [name for name in ("numba", "llvmlite", "numpy") if name not in packages]
+    missing = [name for name in _PACKAGES if name not in packages]
     advice = tuple(f"{name} is missing: install chenxing with its dependencies." for name in missing)
     return Finding("versions", ", ".join(f"{name} {version}" for name, version in facts.items()), facts, advice)
 
 
 def check_cpu() -> Finding:
-    """The CPU, the instruction sets that kernels can use on it, and the one they will use."""
-    from chenxing.kernels.isa import host_features, supported
+    """The CPU, the features that kernels know, the instruction sets they can use and the one they will use."""
+    from chenxing.kernels.isa import ISAS, host_features, supported
     from chenxing.kernels.library import host_isa
 
     name = cpu_name(Path("/")) or platform.processor() or platform.machine()
-    usable = [isa.name for isa in supported(host_features())]
+    features = host_features()
+    usable = [isa.name for isa in supported(features)]
     advice: tuple[str, ...] = ()
     try:
         chosen = host_isa().name
@@ -55,8 +58,12 @@ def check_cpu() -> Finding:
         chosen, advice = "none", (f"{error}.",)
     if chosen == "sse":
         advice = ("This CPU has no AVX2 (a virtual machine may hide it): kernels will be several times slower.",)
-    text = f"{name}; instruction sets {', '.join(usable) or 'none'}; kernels use {chosen}"
-    return Finding("processor", text, {"name": name, "usable": usable, "chosen": chosen}, advice)
+    known = {feature for isa in ISAS.values() for feature in isa.features}
+    here = sorted(feature for feature in known if features.get(feature, False))
+    used = sorted(ISAS[chosen].features) if chosen in ISAS else []
+    text = f"{name}; kernels use {chosen} of {', '.join(usable) or 'none'}: {' '.join(used)}"
+    facts = {"name": name, "usable": usable, "chosen": chosen, "features": here, "used_features": used}
+    return Finding("processor", text, facts, advice)
 
 
 def cpu_name(root: Path) -> str:
@@ -95,7 +102,26 @@ def check_models() -> Finding:
 
 
 def check_cache() -> Finding:
-    return _folder("cache", settings().paths.cache, "`chenxing cache clear all` empties it.")
+    """The folder, and what each section of it takes."""
+    from chenxing.terminal.cache_sections import SECTIONS
+
+    found = _folder("cache", settings().paths.cache, "`chenxing cache clear all` empties it.")
+    sizes = {section.name: _used(section.folder) for section in SECTIONS}
+    text = ", ".join(f"{name} {human_bytes(size)}" for name, size in sizes.items() if size)
+    text = f"{found.text}\n{text}" if text else found.text
+    return Finding(found.title, text, found.facts | {"sections": sizes}, found.advice)
+
+
+def check_port() -> Finding:
+    """The port of `chenxing serve`: free, ours, or another program's."""
+    from chenxing.terminal.app import free_port, is_ours
+
+    if is_ours(_PORT):
+        return Finding("port", f"{_PORT}: a chenxing serves there", {"port": _PORT, "state": "chenxing"})
+    if free_port(_PORT) == _PORT:
+        return Finding("port", f"{_PORT} is free", {"port": _PORT, "state": "free"})
+    advice = (f"Port {_PORT} is another program's: give `chenxing serve` another --port, or 0 for any free one.",)
+    return Finding("port", f"{_PORT} is taken by another program", {"port": _PORT, "state": "taken"}, advice)
 
 
 def _folder(title: str, path: Path, remedy: str) -> Finding:
@@ -153,4 +179,5 @@ CHECKS: list[Callable[[], Finding]] = [
     check_memory,
     check_models,
     check_cache,
+    check_port,
 ]

@@ -9,6 +9,7 @@ from chenxing.terminal.echo import without_echo
 from chenxing.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from chenxing.engine import SpecOptions
     from chenxing.gguf import GGUF
     from chenxing.llm import LLM
     from chenxing.tokenizer import Tokenizer
@@ -22,10 +23,12 @@ def load_model(
     kv_type: str = "f16",
     isa: str | None = None,
     weight_cache: bool = True,
+    weights: str | None = None,
     disk_cache: bool = True,
     cache_disk_bytes: int | None = None,
     cache_ram_bytes: int | None = None,
     chat_template: str | None = None,
+    speculation: "SpecOptions | None" = None,
 ) -> "tuple[LLM, float]":
     """The model and the milliseconds that it took. n_ctx 0 and n_threads None: what the model and the machine have."""
     from chenxing.llm import LLM
@@ -42,11 +45,13 @@ def load_model(
                 n_threads=n_threads,
                 isa=isa,
                 weight_cache=weight_cache,
+                weights=weights,
                 disk_cache=disk_cache,
                 cache_disk_bytes=cache_disk_bytes,
                 cache_ram_bytes=cache_ram_bytes,
                 chat_template=chat_template,
                 kv_type=kv_type,
+                speculation=speculation,
                 on_progress=progress.update,
             )
     finally:

@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 
 from chenxing.errors import UsageError
+from chenxing.terminal import last_model
 from chenxing.terminal.args import (
     cache_options,
     model_options,
@@ -24,6 +25,7 @@ from chenxing.terminal.render import Screen
 from chenxing.terminal.sampling_flags import given_sampling
 from chenxing.terminal.session import Options, Session
 from chenxing.terminal.settable import read_length
+from chenxing.terminal.spec_flags import spec_options
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,14 +42,16 @@ def run(args: argparse.Namespace) -> int:
     sampling, form = given_sampling(args), given_grammar(args)
     stop = tuple(typed_text(args, text) for text in args.reverse_prompt)
     options = model_options(args) | cache_options(args)
+    options |= {"chat_template": template_override(args), "speculation": spec_options(args)}
 
-    llm, load_ms = load_model(args.model, **options, chat_template=template_override(args))
+    llm, load_ms = load_model(args.model, **options)
     try:
         chosen = Options(replace(llm.sampling_defaults, **sampling), max_tokens, stop, kwargs, args.raw, form)
         session = Session(llm, chosen)
         session.system = system
         _introduce(session, args)
         if interactive:
+            last_model.remember(args.model)
             return _chat(session)
         prompt = _whole_prompt(args, prompt, file_text, piped)
         progress = ProgressLine(sys.stderr)

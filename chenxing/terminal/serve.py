@@ -1,23 +1,27 @@
 """The flags of `chenxing serve`: llama-server's names and defaults. What they start is given by the command line."""
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from chenxing.errors import UsageError
+from chenxing.terminal import last_model
 from chenxing.terminal.args import (
     add_cache_flags,
     add_model_flags,
     add_template_flags,
-    at_least,
     cache_options,
     model_options,
     template_kwargs,
     template_override,
 )
 from chenxing.terminal.inputs import read_text_file
+from chenxing.terminal.numbers import at_least
+from chenxing.terminal.progress import ProgressLine
 from chenxing.terminal.sampling_flags import add_sampling_flags, given_sampling
+from chenxing.terminal.spec_flags import add_spec_flags, spec_options
 
 _DESCRIPTION = """\
 Serves a model over HTTP, as OpenAI's API and as llama-server do. MODEL is what `chenxing run` takes.
@@ -50,9 +54,29 @@ def add_parsers(subparsers: Any, start: Callable[[dict[str, Any]], int]) -> None
     add_template_flags(template)
     template.add_argument("--no-jinja", action="store_true", help="accepted likewise")
     template.add_argument("-rea", "--reasoning", choices=("on", "off", "auto"), default="auto", help=_REASONING)
+    add_spec_flags(parser.add_argument_group("speculative decoding, which changes no answer"))
     add_sampling_flags(parser.add_argument_group("sampling", "for requests that do not say otherwise"))
     _add_ignored_flags(parser.add_argument_group("accepted for llama-server's sake, without effect"))
-    parser.set_defaults(run=lambda args: start(serve_options(args)))
+    parser.set_defaults(run=lambda args: _serve(serve_options(args), start))
+
+
+def _serve(options: dict[str, Any], start: Callable[[dict[str, Any]], int]) -> int:
+    code = start(options | {"model_options": options["model_options"] | {"on_progress": _progress()}})
+    if code == 0:
+        last_model.remember(options["model"])
+    return code
+
+
+def _progress() -> Callable[[str, float], None]:
+    """Shows what loading does, and takes each stage off the terminal when it is over."""
+    line = ProgressLine(sys.stderr)
+
+    def update(stage: str, fraction: float) -> None:
+        line.update(stage, fraction)
+        if fraction >= 1:
+            line.clear()
+
+    return update
 
 
 _REASONING = "whether templates are told that the model may think aloud: on, off, auto, which is on (auto)"
@@ -76,6 +100,8 @@ def _add_server_flags(group: argparse._ArgumentGroup) -> None:
     add("--slots", action="store_true", default=True, help="show at /slots who is being answered (on)")
     add("--no-slots", dest="slots", action="store_false", help="do not")
     add("--metrics", action="store_true", help="figures for Prometheus at /metrics")
+    add("--ui", "--webui", dest="ui", action="store_true", default=True, help="a chat at / and the API's docs (on)")
+    add("--no-ui", "--no-webui", dest="ui", action="store_false", help="no pages")
     add("--slot-save-path", metavar="FOLDER", help="where /slots/N?action=save may write")
     help_log = "text, or json: an object a line, and a line for each request (text)"
     add("--log-format", choices=("text", "json"), default="text", help=help_log)
@@ -106,7 +132,6 @@ def _add_ignored_flags(group: argparse._ArgumentGroup) -> None:
     for names, what in (
         (("--offline",), "nothing is fetched for a model that is here"),
         (("-cb", "--cont-batching"), "it always is"),
-        (("--no-ui", "--no-webui"), "there is no page"),
         (("--no-cache-idle-slots",), "the cache does not know slots"),
     ):
         group.add_argument(*names, action="store_true", help=what)
@@ -155,6 +180,7 @@ def serve_options(args: argparse.Namespace) -> dict[str, Any]:
         "has_slots": args.slots,
         "has_metrics": args.metrics,
         "has_prompts": args.verbose,
+        "has_ui": args.ui,
     }
 
 
@@ -171,6 +197,7 @@ def _model_options(args: argparse.Namespace) -> dict[str, Any]:
         "n_ctx": options["n_ctx"] or None,
         "chat_template": template_override(args),
         "n_batch": args.n_batch,
+        "speculation": spec_options(args),
     }
 
 

@@ -18,7 +18,15 @@ def stats_line(stats: "Stats") -> str:
     disk = f", {stats.n_from_disk} from disk" if stats.n_from_disk else ""
     cached = f" ({stats.n_cached} cached{disk})" if stats.n_cached else ""
     prompt = f"prompt {_tokens(stats.n_prompt)}{cached}{_speed(stats.prompt_per_second)}"
-    return f"{prompt} · answer {_tokens(stats.n_generated)}{_speed(stats.generated_per_second)}"
+    return f"{prompt} · answer {_tokens(stats.n_generated)}{_speed(stats.generated_per_second)}{_drafts(stats)}"
+
+
+def _drafts(stats: "Stats") -> str:
+    drafts = stats.drafts
+    if not drafts.n_tokens:
+        return ""
+    off = "; mostly off, since it would lose time" if drafts.are_mostly_off else ""
+    return f" ({drafts.n_accepted} of {drafts.n_tokens} drafted tokens accepted{off})"
 
 
 def stop_note(generation: "Generation", max_tokens: int | None) -> str | None:
@@ -58,6 +66,7 @@ def timings(stats: "Stats") -> dict[str, Any]:
 
     cache_disk_n of the latter were on disk alone.
     """
+    drafts = stats.drafts
     return {
         "cache_n": stats.n_cached,
         "cache_disk_n": stats.n_from_disk,
@@ -67,7 +76,7 @@ def timings(stats: "Stats") -> dict[str, Any]:
         "predicted_n": stats.n_generated,
         "predicted_ms": round(stats.generation_ms, 3),
         "predicted_per_second": round(stats.generated_per_second, 3),
-    }
+    } | ({"draft_n": drafts.n_tokens, "draft_n_accepted": drafts.n_accepted} if drafts.n_tokens else {})
 
 
 def _kept(stats: "CacheStats") -> str:

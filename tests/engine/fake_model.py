@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chenxing.engine import Event, Limits, Request
+from chenxing.engine import Event, Limits, Request, Shift
 from chenxing.engine.loop import Loop
+from chenxing.engine.speculation import Speculation
 from chenxing.kernels.layout import PAGE
 from chenxing.kvcache import KVCache
 from chenxing.models import Run
@@ -71,6 +72,9 @@ class FakeSampler:
     def accept(self, token_id: int) -> None:
         self.accepted.append(token_id)
 
+    def n_permitted(self, tokens: Sequence[int]) -> int:
+        return len(tokens)
+
 
 class Letters:
     """A decoder of one letter a token."""
@@ -118,13 +122,14 @@ class Bench:
     n_slots: int = 8
     n_pages: int = 64
     n_batch: int = N_BATCH
+    speculation: Speculation | None = None
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.model = FakeModel()
         ram_bytes = self.n_pages * PAGE_BYTES
         self.cache = KVCache(PAGE_BYTES, ram_bytes=ram_bytes, folder=None, fingerprint={}, disk_bytes=0)
-        self.loop = Loop(self.model, self.cache, self.n_ctx, self.n_slots, self.n_batch)
+        self.loop = Loop(self.model, self.cache, self.n_ctx, self.n_slots, self.n_batch, speculation=self.speculation)
 
     def submit(self, *requests: Request) -> Request:
         for r in requests:
@@ -176,3 +181,20 @@ def expect_alone(r: Request, n_ctx: int) -> None:
     assert isinstance(sampler, FakeSampler)
     text, reason = alone(r.ids[: r.n_prompt], n_ctx, seed=sampler.seed, limits=r.limits)
     assert (r.text, r.finish_reason) == (text, reason)
+
+
+def shifting(ids: list[int], n_tokens: int, shift: Shift, seed: int) -> tuple[str, int]:
+    """Text, and number of shifts, of an answer whose context is computed anew for every token."""
+    ids, text, sampler, n_shifts = list(ids), "", FakeSampler(seed), 0
+    while len(text) < n_tokens:
+        if len(ids) > shift.n_ctx:
+            n_kept = min(shift.n_keep, shift.n_ctx // 2)
+            del ids[n_kept : n_kept + (len(ids) - n_kept) // 2]
+            n_shifts += 1
+        state = 0
+        for position, token in enumerate(ids):
+            state = next_state(state, token, position)
+        ids.append(sampler.sample(logits_of(state)))
+        sampler.accept(ids[-1])
+        text += LETTERS[ids[-1]]
+    return text, n_shifts

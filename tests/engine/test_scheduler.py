@@ -6,13 +6,11 @@ import pytest
 from engine.fake_model import (
     LETTERS,
     Bench,
-    FakeSampler,
     expect_alone,
-    logits_of,
-    next_state,
     pages,
     prompt,
     request,
+    shifting,
     upto,
 )
 
@@ -184,23 +182,6 @@ def test_nobody_begins_who_would_be_preempted_at_once() -> None:
     assert a.state == "running" and len(pages(a)) == 4 and b.state == "waiting"  # 4 pages, and none to spare
     bench.finish()
     assert b.stats.n_preemptions == 0
-
-
-def shifting(ids: list[int], n_tokens: int, shift: Shift, seed: int) -> tuple[str, int]:
-    """Text, and number of shifts, of an answer whose context is computed anew for every token."""
-    ids, text, sampler, n_shifts = list(ids), "", FakeSampler(seed), 0
-    while len(text) < n_tokens:
-        if len(ids) > shift.n_ctx:
-            n_kept = min(shift.n_keep, shift.n_ctx // 2)
-            del ids[n_kept : n_kept + (len(ids) - n_kept) // 2]
-            n_shifts += 1
-        state = 0
-        for position, token in enumerate(ids):
-            state = next_state(state, token, position)
-        ids.append(sampler.sample(logits_of(state)))
-        sampler.accept(ids[-1])
-        text += LETTERS[ids[-1]]
-    return text, n_shifts
 
 
 @pytest.mark.parametrize("n_keep", [0, 1, 50, 1000])

@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,29 @@ def test_nearest_ignores_case_and_keeps_spelling():
     assert nearest("SMOLM2", ["smollm2", "Gemma3-270M"]) == ["smollm2"]
     assert nearest("gemma-270m", ["smollm2", "Gemma3-270M"]) == ["Gemma3-270M"]
     assert nearest("xyz", ["smollm2"]) == []
+
+
+def test_addresses_of_others_are_refused():
+    for text in ("http://example.com/model.gguf", "ftp://x/y", "file:///model.gguf"):
+        with pytest.raises(UsageError, match="only Hugging Face's addresses"):
+            parse(text)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+def test_a_link_to_nowhere_is_named_and_never_suggested(tmp_path):
+    (tmp_path / "model.gguf").symlink_to("gone.gguf")
+    with pytest.raises(
+        ModelNotFoundError, match=r"model\.gguf: no such file; it is a link to gone\.gguf, which is missing"
+    ):
+        parse(str(tmp_path / "model.gguf"))
+    with pytest.raises(ModelNotFoundError, match="no file of a similar name"):
+        parse(str(tmp_path / "models.gguf"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a folder that somebody stands in cannot be removed")
+def test_in_a_folder_that_is_gone(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(ModelNotFoundError, match="the current folder, which is gone"):
+        parse("model.gguf")

@@ -67,10 +67,9 @@ def test_without_any_pip_it_says_what_to_do(monkeypatch, no_pip_module):
         pip_command()
 
 
-def test_a_frozen_program_says_that_it_cannot(monkeypatch):
+def test_a_frozen_program_is_its_own_pip(monkeypatch):
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    with pytest.raises(DownloadError, match=r"desktop build.*hf:owner/repo"):
-        pip_command()
+    assert pip_command() == [sys.executable, "-m", "pip"]
 
 
 def test_an_old_pip_without_raw_progress(wheels, tmp_path, monkeypatch):

@@ -79,17 +79,18 @@ def offset(value):
 def pairs():
     """(args): pairs i8[16, 2], x i16[2, 4], nibbles u8[16, 2], out i32[6, 16]: dot_pairs (two rows), both_even,
     both_odd, low and high nibbles as pairs."""
-    zeros, low, high = v.zeros_i32(2), dot.ld_bits_pairs(0, 15), dot.ld_bits_pairs(4, 15)
+    zeros, pairs_of = v.zeros_i32(2), dot.pairs_at(0)
+    low, high = dot.bit_pairs_at(0, 0, 15), dot.bit_pairs_at(0, 4, 15)
 
     def run(args, chunk, tid):
-        both = dot.ld_i8_pairs(v.ld_i64(args))
+        both = pairs_of(v.ld_i64(args), 0)
         x = v.ld_i64(args + 8)
         out = v.ld_i64(args + 24)
         put_two(out, 64, dot.dot_pairs(zeros(), both, x, 8))
         put_i32(out + 128, dot.both_even(both))
         put_i32(out + 192, dot.both_odd(both))
-        put_i32(out + 256, low(v.ld_i64(args + 16)))
-        put_i32(out + 320, high(v.ld_i64(args + 16)))
+        put_i32(out + 256, low(v.ld_i64(args + 16), 0))
+        put_i32(out + 320, high(v.ld_i64(args + 16), 0))
 
     return run
 

@@ -1,5 +1,6 @@
 """The kernel cache: compiled once, found again, and a bad file is a miss."""
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -28,7 +29,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: object) -> None:
         raise AssertionError("a compiler was started")
 
-    monkeypatch.setattr(library_module, "_start_compiler", fail)
+    monkeypatch.setattr(library_module, "start_compiler", fail)
 
 
 @pytest.fixture
@@ -72,13 +73,13 @@ def test_what_is_no_object(tmp_path):
 @pytest.mark.slow
 def test_first_starts_at_the_same_time_compile_once(home, monkeypatch):
     started = []
-    start = library_module._start_compiler
+    start = library_module.start_compiler
 
     def counted(isa, kernels):
         started.append(sorted(kernels))
         return start(isa, kernels)
 
-    monkeypatch.setattr(library_module, "_start_compiler", counted)
+    monkeypatch.setattr(library_module, "start_compiler", counted)
     libraries = [KernelLibrary() for _ in range(3)]
     threads = [threading.Thread(target=library.require, args=([CAP],)) for library in libraries]
     for thread in threads:
@@ -102,6 +103,31 @@ def test_instruction_sets_have_files_of_their_own(home):
     other = KernelLibrary(ISAS["sse"] if here.isa.name != "sse" else ISAS["avx2"])
     folder = Path("x")
     assert here._path(CAP, folder) != other._path(CAP, folder)
+
+
+def test_another_chenxing_in_the_current_folder_is_not_ours(home, monkeypatch):
+    (home / "chenxing/kernels").mkdir(parents=True)
+    for name in ("chenxing/__init__.py", "chenxing/kernels/__init__.py", "chenxing/kernels/compile.py", "json.py"):
+        (home / name).write_text("raise SystemExit('another checkout')")
+    monkeypatch.chdir(home)
+    library = KernelLibrary()
+    library.require([CAP])
+    assert library.addresses[CAP]
+
+
+def test_compilers_end_with_the_program(tmp_path):
+    """It ends while another thread waits for one, as a server does that is stopped before it has loaded."""
+    import subprocess
+
+    code = (
+        "from chenxing.kernels.compiler_process import start_compiler;"
+        f"print(start_compiler('sse', {{{CAP!r}: {str(tmp_path / 'x.o')!r}}}).pid)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    if sys.platform != "win32":
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(done.stdout), 0)
+    assert not (tmp_path / "x.o").exists()
 
 
 def test_a_warm_start_does_not_import_numba(compiled, no_compiler):

@@ -29,12 +29,13 @@ class Runner:
         n_threads: int = 1,
         max_tokens: int = 96,
         kv_type: str = "f16",
+        int8: bool = False,
     ) -> None:
         gguf = open_gguf(path)
         hp = read_model(gguf, n_ctx)
         self._n_pages = -(-max_tokens // PAGE)
         self._pages_of_both = aligned((2 * self._n_pages, page_bytes(hp, kv_type)))
-        self._model = load_model(gguf, hp, library, n_threads, kv_type=kv_type)
+        self._model = load_model(gguf, hp, library, n_threads, kv_type=kv_type, int8=int8)
         self._shuffle = np.random.default_rng(1)
 
     def logits(self, ids: Sequence[int], sizes: Iterable[int]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Real models: how far we and llama.cpp are from the truth, over 1,300 to 2,000 positions of English, Chinese and code.
+"""Real models: how far we and llama.cpp are from the truth, over 2,016 positions of English, Chinese and code.
 
 `pytest -s tests/peers/test_quality.py` prints the figures.
 """
@@ -20,18 +20,18 @@ pytestmark = [pytest.mark.peer, pytest.mark.model, pytest.mark.slow]
 
 TEXT = Path(__file__).parents[1] / "data" / "quality.txt"
 # longer than Gemma's window of 512 and than one segment of 512 keys
-CHUNK, N_CTX = 672, 768
+N_CHUNKS, CHUNK, N_CTX = 3, 672, 768
 
 
 # one test a model, not one a figure: a parallel run that spread them would repeat minutes of work for each
-@pytest.mark.parametrize(("model", "n_chunks"), [("smollm2_path", 3), ("gemma3_path", 2)])
-def test_as_good_as_llama_cpp(model: str, n_chunks: int, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("model", ["smollm2_path", "gemma3_path"])
+def test_as_good_as_llama_cpp(model: str, request: pytest.FixtureRequest) -> None:
     path: Path = request.getfixturevalue(model)
-    ours, theirs = measure(path, n_chunks)
+    ours, theirs = measure(path)
     print(f"\n{path.name}, {len(ours.kl)} positions")
     print(describe("ours", ours))
     print(describe("llama.cpp", theirs))
-    assert len(ours.kl) == n_chunks * CHUNK
+    assert len(ours.kl) >= 2000
     assert ours.kl.mean() <= 1.1 * theirs.kl.mean()
     assert abs(ours.perplexity / theirs.perplexity - 1.0) < 0.005
     # Other top tokens only at near ties: the reference prefers its own by less than a nat, and over all of them by no
@@ -40,24 +40,24 @@ def test_as_good_as_llama_cpp(model: str, n_chunks: int, request: pytest.Fixture
     assert ours.gaps.sum() <= 1.25 * theirs.gaps.sum()
 
 
-def measure(path: Path, n_chunks: int) -> tuple[Comparison, Comparison]:
+def measure(path: Path) -> tuple[Comparison, Comparison]:
     """Ours and llama.cpp's, as its users run it, against the float32 reference on the same tokens."""
     reference = Reference(path, dtype=np.float32, n_ctx=N_CTX)
     ours, theirs = [], []
     with LLM.load(path, n_ctx=N_CTX, disk_cache=False) as llm, LlamaCpp(path, n_ctx=N_CTX) as oracle:
-        for ids in chunks(oracle, n_chunks):
+        for ids in chunks(oracle):
             truth = reference.logits(ids)
             ours.append(compare(truth, llm.logits(ids), ids))
             theirs.append(compare(truth, oracle.logits(ids), ids))
     return join(ours), join(theirs)
 
 
-def chunks(oracle: LlamaCpp, n_chunks: int) -> list[list[int]]:
-    """n_chunks pieces of CHUNK tokens, spread over the whole text, each led by BOS where the model wants one."""
+def chunks(oracle: LlamaCpp) -> list[list[int]]:
+    """N_CHUNKS pieces of CHUNK tokens, spread over the whole text, each led by BOS where the model wants one."""
     special, ids = oracle.tokenize("", add_special=True), oracle.tokenize(TEXT.read_text("utf-8"), add_special=False)
     n = CHUNK - len(special)
-    assert len(ids) > n_chunks * n, f"{len(ids)} tokens of text would make the pieces overlap"
-    starts = [i * (len(ids) - n) // (n_chunks - 1) for i in range(n_chunks)]
+    assert len(ids) > N_CHUNKS * n, f"{len(ids)} tokens of text would make the pieces overlap"
+    starts = [i * (len(ids) - n) // (N_CHUNKS - 1) for i in range(N_CHUNKS)]
     return [special + ids[start : start + n] for start in starts]
 
 

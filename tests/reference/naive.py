@@ -98,6 +98,27 @@ def linear_quantised(kind: Type, blocks: np.ndarray, q: np.ndarray, d: np.ndarra
     return y
 
 
+def int8_rows(x: np.ndarray, largest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """i8 and f32 scales of the rows of x f32[n, k], whose largest |x| are f32[n]: round(x * 127 / largest)."""
+    inverse = np.divide(np.float32(127), largest, out=np.zeros_like(largest), where=largest > 0)
+    return np.rint(x * inverse[:, None]).astype(np.int8), largest / np.float32(127)
+
+
+def linear_int8(weights: np.ndarray, x: np.ndarray, threshold: float = 6.0) -> np.ndarray:
+    """f32[n, rows] = x W^T of f32[rows, k] and f32[n, k] by LLM.int8(), outliers found in each row alone."""
+    dw = np.abs(weights).max(axis=1) / np.float32(127)
+    qw = np.rint(weights / np.where(dw > 0, dw, np.float32(1))[:, None]).astype(np.int64)
+    is_outlier = ~(np.abs(x) < threshold)
+    usual = np.where(is_outlier, np.float32(0), x)
+    qx, dx = int8_rows(usual, np.abs(usual).max(axis=1))
+    scale = dw * dx[:, None]
+    y = fma(np.zeros_like(scale), scale, _f32(qx.astype(np.int64) @ qw.T))
+    for row, columns in enumerate(is_outlier):
+        for k in np.flatnonzero(columns):
+            y[row] = fma(y[row], weights[:, k], np.full(len(weights), x[row, k]))
+    return y
+
+
 def linear_floats(weights: np.ndarray, x: np.ndarray) -> np.ndarray:
     """f32[n, rows] = x W^T of f32[rows, k] and f32[n, k]: one fma for every k, ascending."""
     y = np.zeros((len(x), len(weights)), np.float32)

@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 
+from chenxing.config import settings
 from chenxing.kernels import layout as L
 from chenxing.kernels.isa import ISAS, host_features, supported
 from chenxing.kernels.library import KernelLibrary
@@ -16,7 +17,7 @@ from chenxing.kernels.memory import address, aligned
 from chenxing.quants import TILE_ROWS
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-RUNNABLE = [isa.name for isa in supported(host_features())]
+RUNNABLE = [isa.name for isa in supported(host_features(settings().isa))]  # with AMX if CHENXING_ISA names it
 
 
 @cache
@@ -85,8 +86,15 @@ class Linear:
         self, kernel: int, packed: np.ndarray, x: np.ndarray, *, chunks: Iterable[int] = (0,), tid: int = 0
     ) -> None:
         """packed u8[n_tiles, n_blocks, bytes], x u8[n, bytes of a row] or f32[n, k]."""
-        n, (n_tiles, n_blocks, _) = len(self.y), packed.shape
-        assert self.y.shape[1] == n_tiles * TILE_ROWS and self.y.flags.c_contiguous and packed.flags.c_contiguous
+        assert self.y.shape[1] == len(packed) * TILE_ROWS
+        self.run_flat(kernel, packed, packed.shape[1], x, chunks, tid)
+
+    def run_flat(
+        self, kernel: int, packed: np.ndarray, n_blocks: int, x: np.ndarray, chunks: Iterable[int] = (0,), tid: int = 0
+    ) -> None:
+        """The same for packed weights of any shape."""
+        n, n_tiles = len(self.y), self.y.shape[1] // TILE_ROWS
+        assert self.y.flags.c_contiguous and packed.flags.c_contiguous
         step = np.array([1, n, 0, 0, 0, 0, 0, 0], np.int64)
         bias = 0 if self.bias is None else address(self.bias)
         args = [address(packed), address(x), x.strides[0], self.each, n_blocks, n_tiles, self.per_chunk]

@@ -78,6 +78,34 @@ def test_forced_tokens_spell_what_must_come(grammars: Grammars, tokenizer: Token
     assert b"the stars".startswith(text)
 
 
+def test_how_much_of_a_draft_is_permitted(grammars: Grammars, tokenizer: Tokenizer) -> None:
+    constraint = grammars.regex("abc+d")
+    for text, n in (("abccd", 5), ("abd", 2), ("b", 0), ("abcd!", 4), ("", 0)):
+        assert constraint.n_permitted(spelt(tokenizer, text)) == n
+    for token in spelt(tokenizer, "ab"):
+        constraint.accept(token)
+    constraint.prepare()
+    assert constraint.n_permitted(spelt(tokenizer, "ccd")) == 3
+    assert permitted(constraint, tokenizer) & {b"c", b"d"} == {b"c"}  # it has not moved
+    for token in spelt(tokenizer, "cd"):
+        constraint.accept(token)
+    assert constraint.n_permitted(spelt(tokenizer, "d")) == 0
+    constraint.accept(min(tokenizer.eog_ids))
+    assert constraint.n_permitted(spelt(tokenizer, "d")) == 0
+
+
+def test_a_draft_ends_where_the_grammar_begins(grammars: Grammars, tokenizer: Tokenizer) -> None:
+    constraint = grammars.any_of(regex="ab", after="end.")
+    assert constraint.n_permitted(spelt(tokenizer, "the end.ab")) == 7
+    assert constraint.n_permitted(spelt(tokenizer, "the en")) == 6
+    for token in spelt(tokenizer, "the en"):
+        constraint.accept(token)
+    assert constraint.n_permitted(spelt(tokenizer, "d.ab")) == 1
+    for token in spelt(tokenizer, "d."):
+        constraint.accept(token)
+    assert constraint.n_permitted(spelt(tokenizer, "abc")) == 2
+
+
 def test_the_grammar_begins_after_a_text(grammars: Grammars, tokenizer: Tokenizer) -> None:
     constraint = grammars.regex("ab", after="::")
     assert len(permitted(constraint, tokenizer)) > 100 and not permitted(constraint, tokenizer) & tokenizer.eog_ids

@@ -102,6 +102,13 @@ def test_regex(expression: str, grammars: Grammars, tokenizer: Tokenizer) -> Non
     assert text is not None and re.fullmatch(expression, text)
 
 
+def test_lark(grammars: Grammars, tokenizer: Tokenizer) -> None:
+    constraint = grammars.lark('start: "n=" arguments\narguments: %json {"type": "boolean"}\n')
+    assert sampled(constraint, tokenizer, tokenizer.n_vocab + 37, seed=2) in ("n=true", "n=false")
+    with pytest.raises(GrammarError, match=r"^grammar: "):
+        grammars.lark("start: unknown\n")
+
+
 CHESS = r"""
 root ::= "1. " move " " move "\n"
 move ::= (pawn | piece | castle) [+#]?

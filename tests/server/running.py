@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aiohttp import web
 from reference.toys import TOYS
 
-from chenxing.server.app import make_app
+from chenxing.server.connections import listen, make_runner
 from chenxing.server.service import Service
 from chenxing.server.settings import ServeSettings
 
@@ -64,24 +64,24 @@ class Reply:
 class Running:
     """Serves from its making until `close`. `service` is its own thread's; tests read it when nothing runs."""
 
-    def __init__(self, settings: ServeSettings, *, load: bool = True) -> None:
+    def __init__(self, settings: ServeSettings, *, load: bool = True, port: int = 0) -> None:
         self._ready, self._loop = threading.Event(), asyncio.new_event_loop()
-        self._settings, self._load, self._stop = settings, load, asyncio.Event()
+        self._settings, self._load, self._port, self._stop = settings, load, port, asyncio.Event()
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._run(),), daemon=True)
         self._thread.start()
         assert self._ready.wait(300)
 
     async def _run(self) -> None:
         self.service = Service(self._settings)
-        runner = web.AppRunner(make_app(self.service), handler_cancellation=True, shutdown_timeout=0.5)
+        runner = make_runner(self.service)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.port = runner.addresses[0][1]
+        listener = await listen(runner, socket.create_server(("127.0.0.1", self._port)))
+        self.port = listener.sockets[0].getsockname()[1]
         if self._load:
             self.service.open(self.service.load())
         self._ready.set()
         await self._stop.wait()
+        listener.close()
         await self.service.close()
         await runner.cleanup()
 

@@ -22,7 +22,7 @@ class Lines(logging.Handler):
 def test_a_request_is_one_object_without_its_prompt(server: Running):
     log, lines = logging.getLogger("chenxing.server"), Lines()
     level = log.level
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.INFO)  # not the attribute: loggers remember what they are enabled for
     log.addHandler(lines)
     try:
         server.post("/tokenize?key=secret", {"content": "secret"}, headers={"X-Request-Id": "mine-1"})

@@ -60,7 +60,8 @@ def test_health_says_503_while_loading(tmp_path: Path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to send")
-def test_sigterm_ends_streams_within_a_bound(tmp_path: Path):
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])  # SIGHUP: its terminal was closed
+def test_a_signal_ends_streams_within_a_bound(name: str, tmp_path: Path):
     settings = toy_settings(tmp_path)
     command = [sys.executable, "-m", "chenxing", "serve", settings.model, "--port", "0", "-c", "512", "-t", "1"]
     command += ["--no-weight-cache", "--no-disk-cache", "--chat-template", TEMPLATE]
@@ -75,7 +76,7 @@ def test_sigterm_ends_streams_within_a_bound(tmp_path: Path):
             async with aiohttp.ClientSession() as session:
                 async with session.post(f"http://127.0.0.1:{port}/completion", json=LONG) as reply:
                     data = await reply.content.readany()
-                    process.send_signal(signal.SIGTERM)
+                    process.send_signal(signal.Signals[name])
                     return data + await reply.content.read()
 
         data = asyncio.run(stream())

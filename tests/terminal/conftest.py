@@ -6,7 +6,7 @@ import sys
 import pytest
 from fake_llm import FakeLLM
 
-from chenxing.terminal import run
+from chenxing.terminal import last_model, run
 
 
 class Model:
@@ -15,7 +15,9 @@ class Model:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.llm = FakeLLM(["Hel", "lo", "!"])
         self.loaded: dict[str, object] = {}
+        self.remembered: list[str] = []
         monkeypatch.setattr(run, "load_model", self._load)
+        monkeypatch.setattr(last_model, "remember", self.remembered.append)
 
     def _load(self, model: str, **kwargs: object) -> tuple[FakeLLM, float]:
         self.loaded = {"model": model, **kwargs}

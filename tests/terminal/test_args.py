@@ -3,14 +3,16 @@ from pathlib import Path
 import pytest
 
 from chenxing import cli
+from chenxing.engine import SpecOptions
 
 
 def test_flags_reach_the_model(model, tmp_path: Path) -> None:
     template = tmp_path / "template.jinja"
     template.write_text("{{ messages }}\n")
     argv = ["run", "m", "-p", "Hi", "-c", "512", "-t", "1", "-n", "2", "-r", r"\n\n", "-r", "END", "--jinja"]
-    argv += ["--isa", "sse", "--no-weight-cache", "-ctv", "q8_0"]
+    argv += ["--isa", "sse", "--no-weight-cache", "--weights", "int8", "-ctv", "q8_0"]
     argv += ["--cache-disk", "8GiB", "--cache-ram", "512"]
+    argv += ["-md", "small", "--spec-draft-n-max", "8", "--spec-draft-n-min", "2"]
     argv += [
         "--chat-template-file",
         str(template),
@@ -21,8 +23,9 @@ def test_flags_reach_the_model(model, tmp_path: Path) -> None:
     ]
     assert cli.main([*argv, "-sys", "Be short."]) == 0
     given = {"n_ctx": 512, "n_threads": 1, "isa": "sse", "weight_cache": False, "kv_type": "q8_0"}
-    given |= {"disk_cache": True, "cache_disk_bytes": 8 << 30, "cache_ram_bytes": 512 << 20}
-    assert model.loaded == {"model": "m", **given, "chat_template": "{{ messages }}"}
+    given |= {"weights": "int8", "disk_cache": True, "cache_disk_bytes": 8 << 30, "cache_ram_bytes": 512 << 20}
+    given |= {"chat_template": "{{ messages }}", "speculation": SpecOptions(None, "small", 8, 2)}
+    assert model.loaded == {"model": "m", **given}
     (call,) = model.llm.calls
     assert (call.max_tokens, call.stop, call.template_kwargs) == (2, ("\n\n", "END"), {"enable_thinking": False})
     assert (call.params.top_k, call.params.temp) == (1, 0.6)  # the user's, the model's own
@@ -52,6 +55,10 @@ def test_prompts_of_the_command_line(model, argv: list[str], expected: str) -> N
         (["-p", "a", "-n", "x"], "-n/--predict: expected a number of tokens"),
         (["-p", "a", "-ctk", "q8_0", "-ctv", "f16"], "-ctk q8_0 and -ctv f16: keys and values are kept in one type"),
         (["-p", "a", "-ctk", "q4_0"], "-ctk/--cache-type-k: invalid choice: 'q4_0'"),
+        (
+            ["-p", "a", "--spec-type", "eagle"],
+            "spec_type: expected one of none, ngram-simple, draft-simple, found 'eagle'",
+        ),
         (["-p", "a", "--top-p", "7"], "top_p: expected a number from 0 to 1, found 7"),
         (["-p", "a", "--raw", "-sys", "b"], "--raw takes no system prompt"),
         (["-p", "a", "-sys", "b", "-sysf", "c"], "exclude each other"),

@@ -1,15 +1,17 @@
 """`chenxing doctor`: each check by itself, then the command."""
 
 import json
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from reference.toys import TOYS
 
 from chenxing import cli, config
 from chenxing.cores import Cores
 from chenxing.memory import machine_bytes, resident_bytes
-from chenxing.terminal import doctor_checks
+from chenxing.terminal import app, doctor_checks, doctor_models
 
 
 @pytest.fixture
@@ -25,8 +27,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_every_check_is_shown(home, capsys):
     assert cli.main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    titles = [line.split()[0] for line in lines[: len(doctor_checks.CHECKS)]]
-    assert titles == ["versions", "system", "processor", "threads", "memory", "models", "cache"]
+    titles = [line.split()[0] for line in lines[: len(doctor_checks.CHECKS) + 1]]
+    assert titles == ["versions", "system", "processor", "threads", "memory", "models", "cache", "port", "fit"]
     assert not home.exists()  # looking changes nothing
 
 
@@ -36,6 +38,8 @@ def test_json_has_the_facts(home, capsys):
     assert facts["processor"]["chosen"] == facts["processor"]["usable"][0]
     assert facts["threads"]["n_threads"] >= 1 and facts["cache"]["path"] == str(home / "cache")
     assert all(isinstance(check["advice"], list) for check in facts.values())
+    assert set(facts["processor"]["used_features"]) <= set(facts["processor"]["features"])
+    assert "aiohttp" in facts["versions"] and facts["cache"]["sections"]["kernels"] == 0
 
 
 def test_an_instruction_set_that_cannot_run_is_said(home, monkeypatch):
@@ -72,6 +76,57 @@ def test_folders(home, monkeypatch):
     assert finding.facts["used"] == 500 and finding.advice == ()
     monkeypatch.setattr(doctor_checks, "free_bytes", lambda path: 1000)
     assert "almost full. `chenxing cache clear all`" in doctor_checks.check_cache().advice[0]
+
+
+def test_sections_of_the_cache_are_told(home, monkeypatch):
+    (home / "cache/kernels").mkdir(parents=True)
+    (home / "cache/kernels/x.o").write_bytes(bytes(700))
+    finding = doctor_checks.check_cache()
+    assert finding.text.endswith("\nkernels 700 B") and finding.facts["sections"]["kernels"] == 700
+
+
+def test_the_port(monkeypatch):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        monkeypatch.setattr(doctor_checks, "_PORT", s.getsockname()[1])
+        finding = doctor_checks.check_port()
+        assert finding.facts["state"] == "taken" and "--port" in finding.advice[0]
+    assert doctor_checks.check_port().facts["state"] == "free"
+    monkeypatch.setattr(app, "is_ours", lambda port: True)
+    assert doctor_checks.check_port().facts["state"] == "chenxing"
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory) -> Path:
+    return TOYS["llama"].write(tmp_path_factory.mktemp("toy"))
+
+
+def test_a_model_that_fits(home, toy, monkeypatch):
+    monkeypatch.setattr(doctor_models, "machine_bytes", lambda: (None, 10**9))
+    finding = doctor_models.check_fit([str(toy)])
+    facts = finding.facts[str(toy)]
+    assert facts["n_ctx"] == facts["n_ctx_train"] and finding.text.endswith(": fits") and finding.advice == ()
+    assert facts["needed"] > facts["weights"] == toy.stat().st_size
+
+
+def test_the_context_that_fits(home, toy, monkeypatch):
+    whole = doctor_models.check_fit([str(toy)]).facts[str(toy)]
+    room = whole["weights"] + 150 * 10**6 + 70 * whole["kv_per_token"]  # two pages of 32 tokens and a bit
+    monkeypatch.setattr(doctor_models, "machine_bytes", lambda: (10**12, room))
+    monkeypatch.setattr(doctor_models, "_LITTLE_CTX", 64)
+    finding = doctor_models.check_fit([str(toy)])
+    assert finding.facts[str(toy)]["n_ctx"] == 64 and "fits with -c 64" in finding.text and finding.advice == ()
+    monkeypatch.setattr(doctor_models, "_LITTLE_CTX", 96)
+    finding = doctor_models.check_fit([str(toy)])
+    assert finding.text.endswith("does not fit") and "too large for the memory" in finding.advice[0]
+
+
+def test_what_is_no_model(home, tmp_path):
+    (tmp_path / "x.gguf").write_bytes(b"no model")
+    finding = doctor_models.check_fit(["no-such-model", str(tmp_path / "x.gguf")])
+    assert finding.text.startswith("no-such-model: not on this machine\n") and "cannot be run" in finding.text
+    assert "none is pulled" in doctor_models.check_fit([]).text
 
 
 def test_a_folder_that_cannot_be_written_is_said(home):

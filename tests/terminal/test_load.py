@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from tiny_vocabulary import BOS, write_vocabulary
 
+from chenxing.engine import SpecOptions
 from chenxing.errors import ModelNotFoundError
 from chenxing.terminal.load import load_model, open_vocabulary
 from chenxing.terminal.progress import ProgressLine
@@ -30,13 +31,13 @@ def test_zero_asks_for_the_model_s_own_context(loads) -> None:
     llm, ms = load_model("m", n_ctx=0, n_threads=None, kv_type="f16")
     assert llm == "the model" and ms >= 0
     given = {"n_ctx": 512, "n_threads": 3, "isa": "sse", "weight_cache": False, "kv_type": "q8_0"}
-    given |= {"disk_cache": False, "cache_disk_bytes": 1 << 30, "cache_ram_bytes": 0}
-    load_model("m", **given, chat_template="chatml")
+    given |= {"weights": "int8", "disk_cache": False, "cache_disk_bytes": 1 << 30, "cache_ram_bytes": 0}
+    load_model("m", **given, chat_template="chatml", speculation=SpecOptions("none"))
     own = {"n_ctx": None, "n_threads": None, "isa": None, "weight_cache": True, "kv_type": "f16"}
-    own |= {"disk_cache": True, "cache_disk_bytes": None, "cache_ram_bytes": None}
+    own |= {"weights": None, "disk_cache": True, "cache_disk_bytes": None, "cache_ram_bytes": None}
     assert loads == [
-        {"model": "m", **own, "chat_template": None},
-        {"model": "m", **given, "chat_template": "chatml"},
+        {"model": "m", **own, "chat_template": None, "speculation": None},
+        {"model": "m", **given, "chat_template": "chatml", "speculation": SpecOptions("none")},
     ]
 
 

@@ -7,6 +7,7 @@ import pytest
 from fake_llm import FakeLLM
 
 from chenxing import cli
+from chenxing.engine import SpecOptions
 from chenxing.errors import ContextError
 
 
@@ -14,9 +15,9 @@ def test_one_answer(model, capsys) -> None:
     assert cli.main(["run", "smollm2", "-p", "Hi"]) == 0
     assert capsys.readouterr() == ("Hello!\n", "")
     assert model.llm.calls[0].prompt == [{"role": "user", "content": "Hi"}]
-    default = {"n_ctx": 0, "n_threads": None, "isa": None, "weight_cache": True, "chat_template": None}
+    default = {"n_ctx": 0, "n_threads": None, "isa": None, "weight_cache": True, "weights": None, "chat_template": None}
     cache = {"kv_type": "f16", "disk_cache": True, "cache_disk_bytes": None, "cache_ram_bytes": None}
-    assert model.loaded == {"model": "smollm2", **default, **cache}
+    assert model.loaded == {"model": "smollm2", **default, **cache, "speculation": SpecOptions()}
     assert model.llm.closed
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from chenxing.engine import SpecOptions
 from chenxing.errors import UsageError
 from chenxing.terminal import serve
 from chenxing.terminal.parser import Parser
@@ -33,6 +34,13 @@ def test_llama_servers_spelling():
     assert given["sampling"] == {"temp": 0.5} and given["n_predict"] == 7
     assert given["has_metrics"] and not given["has_slots"]
     assert options("toy", "-np", "4", "-c", "1024", "--kv-unified")["n_ctx_slot"] is None
+
+
+def test_what_drafts():
+    words = "toy --spec-type draft-simple --model-draft small --spec-draft-n-min 4 --spec-draft-n-max 8"
+    assert options(*words.split())["model_options"]["speculation"] == SpecOptions("draft-simple", "small", 8, 4)
+    assert options("toy")["model_options"]["speculation"].kind == "ngram-simple"
+    assert options("toy", "-md", "small")["model_options"]["speculation"].kind == "draft-simple"
 
 
 def test_reasoning_is_a_value_of_the_template():

@@ -180,8 +180,8 @@ def test_perplexity_prints_one_figure(tool, tmp_path: Path, monkeypatch) -> None
         "".join(f"[{i}/10]256.0000{',' if i < 10 else chr(10)}" for i in range(1, 11))
         + "Final estimate: PPL = 256.0000 +/- 0.00000\n",
     )
-    options = {"n_ctx": 20, "n_threads": 1, "isa": None, "weight_cache": True, "kv_type": "f16", "disk_cache": False}
-    assert loaded == [("m", options)] and model.closed
+    options = {"n_ctx": 20, "n_threads": 1, "isa": None, "weight_cache": True, "weights": None, "kv_type": "f16"}
+    assert loaded == [("m", {**options, "disk_cache": False})] and model.closed
     code, out, err = tool("perplexity", "m", "-f", str(path))
     assert code == 1 and out == b"" and "context of 512 needs 1024 tokens" in err
 

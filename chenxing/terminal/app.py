@@ -1,0 +1,102 @@
+"""`chenxing app`: serves a model and opens its page in the browser. What a double click on the desktop program does."""
+
+import argparse
+import json
+import socket
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+from chenxing.terminal import last_model
+from chenxing.terminal.args import at_least
+from chenxing.terminal.parser import Parser
+from chenxing.terminal.window_close import stop_when_window_closes
+
+_DESCRIPTION = """\
+Serves a model on this machine and opens its page in the browser. MODEL is what `chenxing run` takes; without one it is
+the last one that was used here, at first smollm2. A second `chenxing app` opens the page of the first.
+"""
+_HOST = "127.0.0.1"
+_POLL_S = 0.2
+
+
+def add_parsers(subparsers: Any, start: Callable[[dict[str, Any]], int]) -> None:
+    """Adds the sub-parser of `app`. start: takes the fields of the server's settings, returns the exit code."""
+    what = "serve a model and open its page in the browser"
+    parser = subparsers.add_parser("app", help=what, description=_DESCRIPTION)
+    parser.add_argument("model", nargs="?", metavar="MODEL", help="the model (the last one that was used)")
+    parser.add_argument("--port", type=at_least(0), default=8080, metavar="N", help="another one if it is taken (8080)")
+    parser.set_defaults(run=lambda args: _run(args, start))
+
+
+def _run(args: argparse.Namespace, start: Callable[[dict[str, Any]], int]) -> int:
+    if args.model is None and is_ours(args.port):
+        _open_page(args.port)
+        return 0
+    model, port = args.model or last_model.recall(), free_port(args.port)
+    print(f"chenxing: starting {model}. Close this window, or press Ctrl-C, to stop.", file=sys.stderr)
+    ended = threading.Event()
+    watcher = threading.Thread(target=_open_when_ready, args=(model, port, ended), name="browser", daemon=True)
+    watcher.start()
+    try:
+        with stop_when_window_closes():
+            return _serve([model, "--port", str(port)], start)
+    finally:
+        ended.set()
+
+
+def _serve(words: list[str], start: Callable[[dict[str, Any]], int]) -> int:
+    """`chenxing serve` with these words, so that all else is as there."""
+    from chenxing.terminal import serve
+
+    subparsers = Parser(prog="chenxing").add_subparsers()
+    serve.add_parsers(subparsers, start)
+    args = subparsers.choices["serve"].parse(words)
+    return int(args.run(args))
+
+
+def free_port(wanted: int) -> int:
+    """This port, or any free one if another program listens there."""
+    for port in (wanted, 0):
+        with socket.socket() as s:
+            if sys.platform != "win32":
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind((_HOST, port))
+                return int(s.getsockname()[1])
+            except OSError:
+                continue
+    return wanted  # whoever listens there says why it cannot
+
+
+def is_ours(port: int) -> bool:
+    """Whether a chenxing that has loaded its model listens there."""
+    try:
+        with _ask(port, "/v1/models") as answer:
+            models = json.loads(answer.read(1 << 20))["data"]
+        return bool(models) and models[0]["owned_by"] == "chenxing"
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _ask(port: int, path: str) -> Any:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy stands before this machine
+    return direct.open(f"http://{_HOST}:{port}{path}", timeout=2)
+
+
+def _open_when_ready(model: str, port: int, ended: threading.Event) -> None:
+    while not ended.wait(_POLL_S):
+        if is_ours(port):
+            last_model.remember(model)
+            _open_page(port)
+            return
+
+
+def _open_page(port: int) -> None:
+    import webbrowser
+
+    url = f"http://{_HOST}:{port}/"
+    if not webbrowser.open(url):
+        print(f"chenxing: no browser could be started: open {url}", file=sys.stderr)
