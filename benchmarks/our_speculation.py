@@ -55,7 +55,7 @@ class Shelf:
         self.books.remove(book)
         return book
 '''
-_EDIT = f"Rename the method find to search in this file, and change nothing else.\n\n```python\n{_CODE}```\n"
+_EDIT = f"Here is a file:\n```python\n{_CODE}```\nWrite the whole file again, with the class called Rack.\n"
 _DONE = f"```python\n{_CODE}"  # a base model completes: it is shown the beginning of the edit
 _PROSE = "The last winter in the lighthouse was the hardest. Every morning the keeper went down to the shore and"
 _STORY = "Write a long story about a lighthouse keeper who finds a letter in a bottle."
@@ -82,7 +82,9 @@ def main(model: str, n_threads: int, n_tokens: int, n_rounds: int) -> dict[str, 
             answers: list[tuple[Generation, Generation]] = []
             for i in range(n_rounds):
                 chosen = replace(params, seed=i)
-                a, b = (llm.generate(prompt, raw=raw, params=chosen, max_tokens=n_tokens) for llm in (plain, drafted))
+                order = (plain, drafted) if i % 2 == 0 else (drafted, plain)
+                pair = {llm: llm.generate(prompt, raw=raw, params=chosen, max_tokens=n_tokens) for llm in order}
+                a, b = pair[plain], pair[drafted]
                 assert a.token_ids == b.token_ids, "drafts changed an answer"
                 answers.append((a, b))
             drafts = [b.stats.drafts for _, b in answers]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 class DraftCounts:
     """n_drafts that were verified, of n_tokens, n_accepted of them right.
 
-    n_skipped  times that there was a draft and it was not tried: it would have lost time, or plain time was measured
+    n_skipped  times that there was a draft and it was not tried, since it would have lost time
     """
 
     n_drafts: int = 0

@@ -43,7 +43,7 @@ class Machine:
 
     def _step(self, mine: Request, others: list[Request], place: int) -> tuple[float, int]:
         n_answers = 1 + len(others)
-        n = self.policy.length(mine, 0, self.lengths, n_answers)
+        n = self.policy.length(mine, 0, self.lengths, n_answers) or 0
         self.chosen.append(n)
         n_right = next((i for i in range(n) if self.rng.random() >= self.p(place + i)), n)
         ms = (1 + self.row * n) * (1 + self.noise * abs(self.rng.gauss(0, 1)))
@@ -102,4 +102,12 @@ def test_lengths_are_within_what_is_asked_for() -> None:
     machine = Machine(0.1, lambda _: 0.9, lengths=range(4, 9))
     machine.answer(300)
     assert {0, *range(4, 9)} >= set(machine.chosen) and 8 in machine.chosen
-    assert machine.policy.length(request(prompt(4)), 0, range(1, 1), 1) == 0
+
+
+def test_plain_time_is_measured_first() -> None:
+    """Which is no verdict on drafts."""
+    machine = Machine(0.1, lambda _: 0.9)
+    assert machine.policy.length(request(prompt(4)), 0, LENGTHS, 1) is None
+    machine.answer(20)
+    new = request(prompt(4))
+    assert machine.policy.length(new, 0, LENGTHS, 1) and machine.policy.length(new, 0, LENGTHS, 2) is None

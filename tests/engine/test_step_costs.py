@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from chenxing.engine.speculation.step_costs import ENOUGH, STALE, StepCosts
+from chenxing.engine.speculation.step_costs import ENOUGH, FIRST_GUESS, STALE, StepCosts
 
 
 def plain(costs: StepCosts, ms: float, n_answers: int = 1, n: int = ENOUGH) -> None:
@@ -21,6 +21,18 @@ def test_cost_is_the_share_of_plain_steps_that_fit_into_the_time() -> None:
     assert costs.cost(1, 8) == pytest.approx(0.8, rel=0.01)  # by what a row of the nearest size costs
     plain(costs, 20.0, n_answers=4)
     assert costs.measured(4, 4, 25.0) == pytest.approx(1.0)  # four answers wait for a quarter of a step
+
+
+def test_a_dear_row_says_little_of_several() -> None:
+    costs = StepCosts()
+    plain(costs, 10.0)
+    for _ in range(20):
+        costs.measured(1, 1, 16.0)
+    assert costs.cost(1, 1) == pytest.approx(0.6, rel=0.05)
+    assert costs.cost(1, 4) == pytest.approx(4 * FIRST_GUESS)  # until it is measured
+    for _ in range(20):
+        costs.measured(1, 4, 26.0)
+    assert costs.cost(1, 4) == pytest.approx(1.6, rel=0.05)
 
 
 def test_noise_hides_no_cost() -> None:

@@ -50,10 +50,13 @@ class Adaptive:
         self._costs = StepCosts()
         self._accounts: dict[Request, Account] = {}
 
-    def length(self, request: Request, kind: int, lengths: range, n_answers: int) -> int:
-        """The best of these lengths for the next step, in which so many answers run; 0: none of them."""
-        if not lengths or self._costs.is_due(n_answers):
-            return 0
+    def length(self, request: Request, kind: int, lengths: range, n_answers: int) -> int | None:
+        """The best of these lengths for the next step, in which so many answers run; 0: none of them pays.
+
+        None: plain time is to be measured first.
+        """
+        if self._costs.is_due(n_answers):
+            return None
         account = self._account(request)
         p = account.acceptance.share(kind)
         best, most = 0, 0.0

@@ -26,7 +26,7 @@ from chenxing.engine.stats import NO_DRAFTS
 class Policy(Protocol):
     """How long drafts are. See Adaptive."""
 
-    def length(self, request: Request, kind: int, lengths: range, n_answers: int) -> int: ...
+    def length(self, request: Request, kind: int, lengths: range, n_answers: int) -> int | None: ...
     def measured(self, step: Sequence[Verified], ms: float) -> None: ...
     def forget(self, request: Request) -> None: ...
 
@@ -58,10 +58,10 @@ class Speculation:
             return 0
         share.kind = kind
         n = self._policy.length(request, kind, lengths, n_answers)
-        if not n:
+        if n == 0:
             request.stats.drafts = request.stats.drafts.skipped()
             self.counts = self.counts.skipped()
-        return n
+        return n or 0
 
     def draft(self, shares: Sequence[Share]) -> None:
         """Fill the rows that were planned for drafts, or leave them out."""

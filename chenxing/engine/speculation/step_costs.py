@@ -30,7 +30,8 @@ class Costs:
     """With one number of answers.
 
     rows    what was measured of a drafted row, in plain steps, by the size of the draft in bits
-    prices  what is expected of it, by size: of the nearest size that was measured
+    prices  what is expected of it, by size. One row alone is the dearest, since kernels work on several at once: of a
+            size that was not measured it is the nearest one's, but no more than the first guess
     """
 
     plain_ms: Mean = field(default_factory=Mean)
@@ -41,7 +42,8 @@ class Costs:
     def add(self, size: int, row: float) -> None:
         self.rows.setdefault(size, Mean(FIRST_GUESS, 1)).add(row)
         for i in range(N_SIZES):
-            self.prices[i] = self.rows[min(self.rows, key=lambda known: abs(known - i))].value
+            nearest = min(self.rows, key=lambda known: abs(known - i))
+            self.prices[i] = self.rows[nearest].value if i == nearest else min(self.rows[nearest].value, FIRST_GUESS)
 
 
 class StepCosts:
