@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from chenxing.engine import Event, Request
+from chenxing.engine import Event, Request, SpecOptions
 from chenxing.server.answers import Job
 from chenxing.server.connections import listen, make_runner
 from chenxing.server.service import Service, Wish
@@ -44,7 +44,8 @@ class StampedService(Service):
 
 
 async def serve(model: str, n_threads: int) -> None:
-    options = {"n_threads": n_threads, "n_ctx": 4096, "disk_cache": False}
+    # without drafts a step is a token, as it is of the engine without a server
+    options = {"n_threads": n_threads, "n_ctx": 4096, "disk_cache": False, "speculation": SpecOptions("none")}
     service = StampedService(ServeSettings(model, model_options=options))
     runner = make_runner(service)
     await runner.setup()
