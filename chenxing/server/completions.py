@@ -1,11 +1,14 @@
 """OpenAI's older protocol: POST /v1/completions."""
 
+import math
+import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
 
-from chenxing.server.answers import Job, Step
+from chenxing.server.answers import Answer, Job, Step
 from chenxing.server.chunks import Identity, ProgressReports
 from chenxing.server.constraints import constraint_of, is_free
 from chenxing.server.decoding import read_body
@@ -33,6 +36,8 @@ async def completions(request: web.Request) -> web.StreamResponse:
     form = fields.form
     constraint = None if is_free(form) else await service.in_grammar_thread(lambda: constraint_of(llm, form))
     wish = wish_of(service, fields, params, fields.n_alternatives, constraint)
+    if fields.n_candidates > wish.n:  # the best can only be told from the others by their probabilities
+        wish = replace(wish, n=fields.n_candidates, n_alternatives=wish.n_alternatives or 0)
     job = service.submit(prompts, wish)
     writer = CompletionWriter(service, job, fields, wish)
     return await respond(request, service, job, writer, stream=bool(fields.stream))
@@ -52,7 +57,7 @@ class CompletionWriter:
 
     def whole(self) -> dict[str, Any]:
         choices = []
-        for i, answer in enumerate(self._job.answers):
+        for i, answer in enumerate(self._told()):
             assert answer.last
             probs = self._probs(answer.probs, 0)
             choices.append(_choice(i, answer.text, probs, answer.last.finish_reason))
@@ -85,6 +90,12 @@ class CompletionWriter:
             head = self._identity.head("text_completion")
             yield {"choices": [], **head, "usage": self._usage(), "timings": timings(self._job.answers[0].stats)}
 
+    def _told(self) -> list[Answer]:
+        """Of the answers to each prompt the likeliest, by the mean log-probability of their tokens."""
+        answers, n, n_told = self._job.answers, self._wish.n, self._fields.n_choices
+        groups = [answers[first : first + n] for first in range(0, len(answers), n)]
+        return [a for group in groups for a in (sorted(group, key=_unlikeliness)[:n_told] if n_told < n else group)]
+
     def _usage(self) -> dict[str, Any]:
         """Of all prompts; answers to one prompt stand together."""
         stats = [answer.stats for answer in self._job.answers]
@@ -98,10 +109,14 @@ class CompletionWriter:
 
     def _probs(self, probs: Any, offset: int) -> dict[str, Any] | None:
         """Both forms: OpenAI's parallel lists, and llama-server's `content`."""
-        if self._wish.n_alternatives is None:
+        if self._fields.n_alternatives is None:
             return None
         told = content_form(probs, self._tokenizer, after_sampling=self._wish.after_sampling)
         return {"content": told, **legacy_form(probs, self._tokenizer, offset)}
+
+
+def _unlikeliness(answer: Answer) -> float:
+    return -statistics.fmean(p.value for p in answer.probs) if answer.probs else math.inf
 
 
 def _choice(index: int, text: str, probs: Any, finish_reason: str | None) -> dict[str, Any]:

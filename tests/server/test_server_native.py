@@ -1,6 +1,7 @@
 """llama-server's own protocol, and OpenAI's older one."""
 
 from collections.abc import Iterator
+from statistics import fmean
 
 import pytest
 from running import N_CTX, Running, running, toy_settings
@@ -43,6 +44,21 @@ def test_several_prompts(server: Running):
         len(server.post("/tokenize", {"content": p, "add_special": True}).json["tokens"]) for p in (PROMPT, "some")
     ]
     assert body["usage"]["prompt_tokens"] == sum(lengths)
+
+
+def test_the_likeliest_of_several(server: Running):
+    fields = {"prompt": [PROMPT, "some"], "max_tokens": 4, "temperature": 1.0, "seed": 3, "logprobs": 0}
+    all_of_them = server.post("/v1/completions", fields | {"n": 5}).json["choices"]
+    expected = []
+    for of_one in (all_of_them[:5], all_of_them[5:]):
+        expected += sorted(of_one, key=lambda c: -fmean(c["logprobs"]["token_logprobs"]))[:2]
+    found = server.post("/v1/completions", fields | {"n": 2, "best_of": 5}).json
+    assert [c["text"] for c in found["choices"]] == [c["text"] for c in expected]
+    assert [c["index"] for c in found["choices"]] == [0, 1, 2, 3] and found["usage"]["completion_tokens"] == 40
+    del fields["logprobs"]
+    silent = server.post("/v1/completions", fields | {"best_of": 5}).json["choices"]
+    assert [c["text"] for c in silent] == [expected[0]["text"], expected[2]["text"]]
+    assert all(c["logprobs"] is None for c in silent)
 
 
 def test_logprobs_in_both_forms(server: Running):

@@ -73,7 +73,7 @@ FIELDS = {
     "prompt": "A text, a list of token ids, of both, or a list of prompts; for /infill, a text behind the prefix.",
     "echo": "Not offered.",
     "suffix": "Not offered: see /infill.",
-    "best_of": "Accepted when it is `n`.",
+    "best_of": "Answers that are made; the `n` likeliest by token are told. Not with `stream`.",
     "return_tokens": "Tell the tokens of the answer.",
     "response_fields": "Only these members of the answer; a/b is member b of member a.",
     "input_prefix": "What stands before the gap.",

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from chenxing.server.failures import invalid, not_enforced
-from chenxing.server.protocol.answer import AnswerFields, check_range
+from chenxing.server.protocol.answer import MAX_CHOICES, AnswerFields, check_range
 
 MAX_PROMPTS = 256
 
@@ -35,8 +35,16 @@ class CompletionRequest(AnswerFields, kw_only=True):
             raise not_enforced("echo")
         if self.suffix:
             raise not_enforced("suffix")
-        if self.best_of is not None and self.best_of != self.n_choices:
-            raise not_enforced("best_of")
+        check_range("best_of", self.best_of, self.n_choices, MAX_CHOICES)
+        if self.n_candidates > self.n_choices:
+            for field in ("stream", "post_sampling_probs"):
+                if getattr(self, field):
+                    raise invalid(f"best_of: expected n, {self.n_choices}, with {field}, found {self.best_of}")
+
+    @property
+    def n_candidates(self) -> int:
+        """Answers that are made for each prompt; the n_choices likeliest of them are told."""
+        return self.best_of or self.n_choices
 
     @property
     def n_alternatives(self) -> int | None:
