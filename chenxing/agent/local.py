@@ -9,7 +9,6 @@ from chenxing.agent.gathering import Gathering
 from chenxing.agent.model import Answer, Choice, Message, OnPiece, Usage
 from chenxing.agent.threads import in_thread
 from chenxing.chat.tools import ToolCalling, tool_request
-from chenxing.chat.tools.grammar import answer_grammar
 from chenxing.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class LocalModel:
     ) -> Answer:
         request = tool_request(tools or None, choice if tools else None, self._parallel)
         prompt = self._calling.render(messages, request, **self._kwargs)
-        grammar = answer_grammar(prompt.form, request, prompt.reasoning) if prompt.form and request else None
+        grammar = prompt.grammar()
         with self._lock:
             generation = self._llm.stream(
                 prompt.prompt,

@@ -99,13 +99,6 @@ class Constraint:
         if not self._waiting and not self._ended and self._mask is None:
             self._mask = self._table.thread.submit(self._compute)
 
-    def forced_tokens(self) -> list[int]:
-        """Tokens that must come next whatever the model says; none where there is a choice."""
-        if self._waiting:
-            return []
-        self._settle()
-        return [] if self._ended else list(self._matcher.compute_ff_tokens())
-
     def clone(self) -> "Constraint":
         """An independent constraint at the same place, for another answer to the same prompt."""
         self._settle()

@@ -26,7 +26,8 @@ class Grammars:
     n_vocab  length of a row of logits
 
     Every method takes `after`, the text that must have been generated before the grammar begins, and raises
-    GrammarError for what is invalid, not supported, or too large.
+    GrammarError for what is invalid, not supported, or too large. With `opening` the grammar begins at once, unless the
+    answer begins with this text: then it begins `after`.
     """
 
     def __init__(self, tokenizer: Tokenizer, n_vocab: int) -> None:
@@ -44,10 +45,7 @@ class Grammars:
         after: str = "",
         opening: str = "",
     ) -> Constraint | None:
-        """The constraint of whichever is given; None if none is. Raises UsageError for more than one.
-
-        opening  given: the grammar begins at once, unless the answer begins with this text; then it begins `after`
-        """
+        """The constraint of whichever is given; None if none is. Raises UsageError for more than one."""
         given = {"response_format": response_format, "json_schema": json_schema, "grammar": grammar, "regex": regex}
         names = [name for name, value in given.items() if value is not None]
         if len(names) > 1:
@@ -55,26 +53,22 @@ class Grammars:
         if response_format is not None:
             json_schema = response_schema(response_format)
         if json_schema is not None:
-            return self._constraint(compile_schema(json_schema), "json_schema", after, opening)
+            return self.json_schema(json_schema, after, opening)
         if grammar is not None:
-            return self._constraint(to_grammar(parse_gbnf(grammar)), "grammar", after, opening)
-        return None if regex is None else self._constraint(_regex(regex), "regex", after, opening)
+            return self.gbnf(grammar, after, opening)
+        return None if regex is None else self.regex(regex, after, opening)
 
-    def json_schema(self, schema: JsonSchema | str, after: str = "") -> Constraint:
+    def json_schema(self, schema: JsonSchema | str, after: str = "", opening: str = "") -> Constraint:
         """A JSON text that the schema (draft 2020-12) validates. Properties come in the schema's order."""
-        return self._constraint(compile_schema(schema), "json_schema", after)
+        return self._constraint(compile_schema(schema), "json_schema", after, opening)
 
-    def json_object(self, after: str = "") -> Constraint:
-        """Any JSON object."""
-        return self.json_schema(_ANY_OBJECT, after)
-
-    def regex(self, expression: str, after: str = "") -> Constraint:
+    def regex(self, expression: str, after: str = "", opening: str = "") -> Constraint:
         """A text that the whole expression matches, in the syntax of Rust's regex crate, without look-around."""
-        return self._constraint(_regex(expression), "regex", after)
+        return self._constraint(_regex(expression), "regex", after, opening)
 
-    def gbnf(self, text: str, after: str = "") -> Constraint:
+    def gbnf(self, text: str, after: str = "", opening: str = "") -> Constraint:
         """A text that llama.cpp's grammar generates from its rule `root`."""
-        return self._constraint(to_grammar(parse_gbnf(text)), "grammar", after)
+        return self._constraint(to_grammar(parse_gbnf(text)), "grammar", after, opening)
 
     def lark(self, text: str, after: str = "") -> Constraint:
         """A text of llguidance's Lark grammar, which whoever calls this has made: its errors speak of places in it."""

@@ -3,7 +3,8 @@
 import argparse
 from typing import Any
 
-from chenxing.terminal.args import add_cache_flags, add_model_flags, add_template_flags, at_least
+from chenxing.terminal.args import add_cache_flags, add_model_flags, add_template_flags
+from chenxing.terminal.numbers import at_least
 from chenxing.terminal.sampling_flags import add_sampling_flags
 
 TOOLS = ("files", "calc", "http", "shell")

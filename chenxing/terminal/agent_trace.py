@@ -2,20 +2,15 @@
 
 from typing import TextIO
 
-from chenxing.config import settings
+from chenxing.terminal.console import console_of
 
 
 class Trace:
-    """stream  plain if it is no terminal, if NO_COLOR is set, or if the terminal can do no more"""
+    """stream  plain where console_of has none for it"""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._console = None
-        if stream.isatty() and not settings().no_color:
-            from rich.console import Console
-
-            console = Console(file=stream, highlight=False, markup=False, emoji=False)
-            self._console = None if console.is_dumb_terminal else console
+        self._console = console_of(stream)
 
     def line(self, text: str, style: str = "") -> None:
         self.write(text + "\n", style)

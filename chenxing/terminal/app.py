@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from chenxing.terminal import last_model
-from chenxing.terminal.args import at_least
+from chenxing.terminal.numbers import at_least
 from chenxing.terminal.parser import Parser
 from chenxing.terminal.window_close import stop_when_window_closes
 

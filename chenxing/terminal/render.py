@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol, TextIO
 
-from chenxing.config import settings
+from chenxing.terminal.console import console_of
 
 
 class Writer(Protocol):
@@ -31,19 +31,11 @@ class PlainWriter:
 
 
 class Screen:
-    """One output stream. It is plain if it is no terminal, if NO_COLOR is set, or if the terminal can do no more.
-
-    rich is imported for a terminal alone: a pipe does not wait for it.
-    """
+    """One output stream, plain where console_of has none for it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._console = None
-        if stream.isatty() and not settings().no_color:
-            from rich.console import Console
-
-            console = Console(file=stream, highlight=False, markup=False, emoji=False)
-            self._console = None if console.is_dumb_terminal else console
+        self._console = console_of(stream)
 
     def writer(self, *, markdown: bool, reasoning_opened: Callable[[], bool]) -> Writer:
         """For one answer; `markdown` False says that it is a text of any other kind."""

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chenxing.terminal.args import one_or_more
+from chenxing.terminal.numbers import one_or_more
 
 if TYPE_CHECKING:
     from chenxing.terminal.progress import ProgressLine

@@ -13,12 +13,12 @@ from chenxing.terminal.args import (
     add_model_flags,
     add_template_flags,
     model_options,
-    one_or_more,
     template_kwargs,
     template_override,
 )
 from chenxing.terminal.inputs import standard_input
 from chenxing.terminal.load import load_model, open_vocabulary
+from chenxing.terminal.numbers import one_or_more
 from chenxing.terminal.original import original_text
 from chenxing.terminal.saved import parse_conversation
 from chenxing.terminal.token_lists import read_id_lists, read_json_lines

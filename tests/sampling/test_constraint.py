@@ -71,13 +71,6 @@ def test_clones_go_their_own_ways(grammars: Grammars, tokenizer: Tokenizer) -> N
     assert twin.is_finished
 
 
-def test_forced_tokens_spell_what_must_come(grammars: Grammars, tokenizer: Tokenizer) -> None:
-    assert grammars.regex("[ab]").forced_tokens() == []
-    constraint = grammars.regex("the stars(a|b)")
-    text = tokenizer.join(constraint.forced_tokens())
-    assert b"the stars".startswith(text)
-
-
 def test_how_much_of_a_draft_is_permitted(grammars: Grammars, tokenizer: Tokenizer) -> None:
     constraint = grammars.regex("abc+d")
     for text, n in (("abccd", 5), ("abd", 2), ("b", 0), ("abcd!", 4), ("", 0)):
@@ -111,7 +104,7 @@ def test_the_grammar_begins_after_a_text(grammars: Grammars, tokenizer: Tokenize
     assert len(permitted(constraint, tokenizer)) > 100 and not permitted(constraint, tokenizer) & tokenizer.eog_ids
     for token in spelt(tokenizer, "c:a:"):
         constraint.accept(token)
-        assert not constraint.may_end and constraint.forced_tokens() == []
+        assert not constraint.may_end
     twin = constraint.clone()
     constraint.accept(spelt(tokenizer, ":")[0])
     assert permitted(constraint, tokenizer) <= {b"a", b"ab"}
