@@ -1,7 +1,7 @@
 """The bridge between the event loop and the engine's thread.
 
-The loop never waits for the engine: requests are put into its inbox, its events come back through the loop's own queue
-of callbacks, and texts are rendered and tokenised in a few threads of their own.
+The loop never waits for the engine: requests are put into its inbox, its events come back through a mailbox, and texts
+are rendered and tokenised in a few threads of their own.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from chenxing.sampling import Constraint, Sampler, SamplingParams
 from chenxing.server.answers import Answer, Encoded, Job
 from chenxing.server.facts import Facts, facts_of
 from chenxing.server.failures import ApiError, too_long, unavailable
+from chenxing.server.mailbox import Mailbox
 from chenxing.server.settings import ServeSettings
 from chenxing.server.slots import Slots
 from chenxing.server.token_probs import ProbRecorder
@@ -67,6 +68,7 @@ class Service:
         self.totals = Totals()
         self.slots = Slots(settings.n_slots)
         self._thread: EngineThread | None = None
+        self._mailbox: Mailbox | None = None
         self._texts = ThreadPoolExecutor(_TEXT_THREADS, thread_name_prefix="text")
         self._grammars = ThreadPoolExecutor(1, thread_name_prefix="grammar")  # so that no text waits for a grammar
         self._jobs: set[Job] = set()
@@ -96,6 +98,7 @@ class Service:
         self.tools = ToolCalling(llm.template)
         self.defaults = replace(llm.sampling_defaults, **self.settings.sampling)
         self._facts, self.is_sleeping = facts_of(llm), False
+        self._mailbox = Mailbox(asyncio.get_running_loop())
         self._thread = EngineThread(llm.engine)
         self._wait_for_bedtime()
 
@@ -193,7 +196,8 @@ class Service:
                 raise too_long(len(ids), self.n_ctx)
             if not all(0 <= token < llm.n_vocab for token in ids):
                 raise ApiError(400, "invalid_request_error", f"prompt: expected token ids from 0 to {llm.n_vocab - 1}")
-        job = Job(asyncio.get_running_loop(), self._remember)
+        assert self._mailbox
+        job = Job(self._mailbox, self._remember)
         for prompt in prompts:
             first: Request | None = None
             for i in range(wish.n):
