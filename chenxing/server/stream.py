@@ -18,7 +18,7 @@ from chenxing.server.service import Service
 
 KEEP_ALIVE_SECONDS = 5.0  # of silence, while a prompt is computed or waits: proxies and clients give up otherwise
 _log = logging.getLogger("chenxing.server")
-_encode = msgspec.json.Encoder().encode
+to_json = msgspec.json.Encoder().encode
 
 
 class Writer(Protocol):
@@ -33,7 +33,7 @@ class Writer(Protocol):
 
 def json_response(body: Any, status: int = 200) -> web.Response:
     """A body of JSON."""
-    return web.Response(body=_encode(body), status=status, content_type="application/json", charset="utf-8")
+    return web.Response(body=to_json(body), status=status, content_type="application/json", charset="utf-8")
 
 
 async def respond(
@@ -126,4 +126,4 @@ class _Stream:
 
 
 def _event(chunk: dict[str, Any]) -> bytes:
-    return b"data: " + _encode(chunk) + b"\n\n"
+    return b"data: " + to_json(chunk) + b"\n\n"
