@@ -119,20 +119,22 @@ def attend(padded, kv_type):
         for index in range(begin, end):
             base = index * SEGMENT
             tab = table + index * PAGES
-            known = 0
-            if index + 1 < end:
-                known = last_page + 1 - index * (SEGMENT // L.PAGE)
+            after, after_tab, n_after = keys, tab + PAGES, last_page + 1 - (index + 1) * (SEGMENT // L.PAGE)
+            if index + 1 == end:  # the next chunk is the next head's, if this thread takes it
+                after, after_tab, n_after = keys + HEAD, table + begin * PAGES, 0
+                if kv + 1 < n_kv:
+                    n_after = last_page + 1 - begin * (SEGMENT // L.PAGE)
             i = 0
             while i < n:
                 p = pos + i * 8
                 if n - i > NARROW:
                     m = min(WIDE, n - i)
                     copy_queries(queries, i, m, WIDE, n_head, G, q)
-                    any_key = wide(q, p, m, keys, values, tab, known, base, window, cap, part, s)
+                    any_key = wide(q, p, m, keys, values, tab, after, after_tab, n_after, base, window, cap, part, s)
                 else:
                     m = n - i
                     copy_queries(queries, i, m, NARROW, n_head, G, q)
-                    any_key = narrow(q, p, m, keys, values, tab, known, base, window, cap, part, s)
+                    any_key = narrow(q, p, m, keys, values, tab, after, after_tab, n_after, base, window, cap, part, s)
                 if any_key != 0 and place != 0:
                     keep(part, m, i, G, n_head, partials)
                 elif any_key != 0:

@@ -55,10 +55,10 @@ def _weigh(s, lo, hi, first, last, cap):
 def segment_tile(padded, form, R, P, PAGES):
     """The kernel function of a tile of R rows, P vectors of 16 lanes at a time.
 
-    (q, pos, n, keys, values, table, known, base, window, cap, part, s) -> whether any row sees a key
+    (q, pos, n, keys, values, table, after, after_table, n_after, base, window, cap, part, s) -> whether a row sees any
     q f32[R, padded], rows n..R being copies; pos i64[n]; keys, values: offsets in a page; table: i64 page addresses of
-    the segment, which begins at token `base`, and of what this thread reads next, `known` in all; part: R states,
-    written; s: R rows of scores, scratch
+    the segment, which begins at token `base`; after...: offset, page addresses and number of pages of what will
+    probably be read next; part: R states, written; s: R rows of scores, scratch
 
     Pages are read in the order K, V; while one is multiplied, the one AHEAD of it is fetched, a little with every line:
     all at once would fill the queue of misses, and leave memory idle afterwards.
@@ -98,7 +98,7 @@ def segment_tile(padded, form, R, P, PAGES):
             store(s + i * 64, SCORE_ROW, acc)
 
     @kernel_inline
-    def mix(s, values, keys, table, begin, end, last, known, part):
+    def mix(s, values, table, begin, end, last, after, after_table, n_after, part):
         """part's sums += weights x V of pages begin..end."""
         for c in range(STRIPS):
             for i in range(0, 2, P):
@@ -107,8 +107,8 @@ def segment_tile(padded, form, R, P, PAGES):
                 for p in range(begin, end):
                     strip = page_of(values, table, p) + c * STRIP_BYTES
                     soon = page_of(values, table, min(p + AHEAD, last - 1))
-                    if p + AHEAD >= last and p + AHEAD < known:
-                        soon = page_of(keys, table, p + AHEAD)
+                    if p + AHEAD >= last and p + AHEAD - last < n_after:
+                        soon = page_of(after, after_table, p + AHEAD - last)
                     soon += (c * PASSES + i // P) * SHARE
                     w = s + p * (PAGE * 4)
                     for t in range(PAGE):
@@ -118,7 +118,7 @@ def segment_tile(padded, form, R, P, PAGES):
                 store(at, STATE, acc)
 
     @kernel_inline
-    def tile(q, pos, n, keys, values, table, known, base, window, cap, part, s):
+    def tile(q, pos, n, keys, values, table, after, after_table, n_after, base, window, cap, part, s):
         least = v.ld_i64(pos)
         most = v.ld_i64(pos + (n - 1) * 8)
         if most < base or least - window + 1 >= base + SEGMENT:
@@ -145,7 +145,7 @@ def segment_tile(padded, form, R, P, PAGES):
         for r in range(R):
             clear_sums(part + r * STATE)
         for p in range(first, last, PAGES):
-            mix(s, values, keys, table, p, min(p + PAGES, last), last, known, part)
+            mix(s, values, table, p, min(p + PAGES, last), last, after, after_table, n_after, part)
         return 1
 
     return tile
