@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from running import TEMPLATE, Running, running, toy_settings, until
+from running import TEMPLATE, Running, begun, running, toy_settings, until
 
 from chenxing.config import settings
 from chenxing.server import stream
@@ -35,15 +35,6 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
 
 def slowed(step: Callable) -> Callable:
     return lambda runs: (time.sleep(0.02), step(runs))[1]
-
-
-def begun(server: Running, body: dict) -> socket.socket:
-    """A connection that has sent its request."""
-    data = json.dumps(body).encode()
-    head = f"POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n"
-    s = socket.create_connection(("127.0.0.1", server.port), timeout=60)
-    s.sendall(head.encode() + data)
-    return s
 
 
 def n_processing(server: Running) -> int:
