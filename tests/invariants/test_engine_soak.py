@@ -8,7 +8,7 @@ with weights.
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from chenxing.gguf import open_gguf
 from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary
 from chenxing.kvcache import KVCache
-from chenxing.models import load_model
+from chenxing.models import Run, load_model
 from chenxing.models.model import page_bytes, read_model
 from chenxing.sampling import Sampler, SamplingParams
 from chenxing.tokenizer import load_tokenizer
@@ -109,6 +109,44 @@ def test_every_answer_is_the_one_it_gets_alone(n: int, n_pages: int, n_slots: in
     assert n_preempted > n // 50 if n_pages < 100 else n_preempted == 0
     drafts = bench.loop.stats().drafts
     assert drafts.n_tokens > drafts.n_accepted > 3 * n if n_draft else not drafts.n_tokens
+
+
+@pytest.mark.parametrize(("n_pages", "n_slots", "n_draft", "seed"), [(9, 2, 0, 1), (9, 3, 4, 2), (40, 8, 2, 3)])
+def test_cancelled_while_their_steps_run(n_pages: int, n_slots: int, n_draft: int, seed: int) -> None:
+    """A step ends early if all whom it serves are cancelled, and only then; to everybody else it has never been."""
+    rng, n_ctx = random.Random(seed), 8 * PAGE
+    speculation = Speculation(Seer(0.7), n_draft, policy=Longest()) if n_draft else None
+    bench = Bench(n_ctx=n_ctx, n_slots=n_slots, n_pages=n_pages, n_batch=40, speculation=speculation)
+    mine: list[Request] = []
+    n_served: Counter[int] = Counter()
+
+    def cancel_some(runs: Sequence[Run]) -> None:
+        running = [r for run in runs for r in bench.running if r.sequence and r.sequence.table is run.pages]
+        assert len(running) == len(runs)
+        others = [r for r in bench.waiting if r.twin_of in running or (r.awaits and r.awaits[0] in running)]
+        if rng.random() < 0.05:
+            for r in [*running, *rng.choices(others, k=rng.choice((0, len(others)))), *rng.choices(mine, k=1)]:
+                r.cancel()
+        served = [*running, *others]
+        assert bench.model.cut.is_set == all(r.is_cancelled for r in served)
+        n_served[len(served)] += bench.model.cut.is_set
+
+    bench.model.during = cancel_some
+    for group in Traffic(rng, n_ctx).requests(400):
+        bench.submit(*group)
+        mine += group
+        bench.steps(rng.choice((0, 2, 5, 30)))
+        if rng.random() < 0.1:
+            bench.check_conserved()
+    bench.finish()
+    assert bench.model.n_cut == n_served.total() > 30 and n_served[1] and n_served[2]
+    for r in mine:
+        check(r, n_ctx)
+    assert Counter(event.request for event in bench.events if event.finish_reason) == Counter(mine)
+    reasons = Counter(r.finish_reason for r in mine)
+    assert min(reasons["stop"], reasons["length"]) > 20 and "error" not in reasons
+    stats = bench.loop.stats()
+    assert stats.n_steps == len(bench.model.steps) and stats.n_computed == sum(map(sum, bench.model.steps))
 
 
 def check(r: Request, n_ctx: int) -> None:
