@@ -7,11 +7,13 @@ with weights.
 """
 
 import random
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 from engine.fake_drafter import Longest, Seer
 from engine.fake_model import EOG, Bench, FakeSampler, alone, request
@@ -21,6 +23,7 @@ from chenxing.engine import Limits, Request
 from chenxing.engine.loop import Loop
 from chenxing.engine.speculation import Speculation
 from chenxing.gguf import open_gguf
+from chenxing.kernels.cut import Cut, StepCut
 from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary
 from chenxing.kvcache import KVCache
@@ -173,7 +176,15 @@ class RealModel:
         gguf = open_gguf(self.path)
         hp = read_model(gguf, self.n_ctx)
         self.tokenizer, self.page_bytes = load_tokenizer(gguf), page_bytes(hp)
-        self.model = load_model(gguf, hp, KernelLibrary(), 2)
+        self.cut, self.n_cut = Cut(), 0
+        self.model = load_model(gguf, hp, KernelLibrary(), 2, cut=self.cut)
+
+    def step(self, runs: Sequence[Run]) -> np.ndarray:
+        try:
+            return self.model.step(runs)
+        except StepCut:
+            self.n_cut += 1
+            raise
 
     def request(self, spec: tuple[list[int], int, int]) -> Request:
         ids, seed, max_tokens = spec
@@ -185,10 +196,10 @@ class RealModel:
     def loop(self, n_pages: int, n_slots: int) -> tuple[Loop, KVCache]:
         ram_bytes = n_pages * self.page_bytes
         cache = KVCache(self.page_bytes, ram_bytes=ram_bytes, folder=None, fingerprint={}, disk_bytes=0)
-        return Loop(self.model, cache, self.n_ctx, n_slots), cache
+        return Loop(self, cache, self.n_ctx, n_slots, cut=self.cut), cache
 
     def alone(self, spec: tuple[list[int], int, int]) -> str:
-        loop, _ = self.loop(9, 1)
+        loop, _ = self.loop(self.n_ctx // PAGE + 1, 1)
         r = self.request(spec)
         loop.submit(r)
         while not loop.is_idle:
@@ -234,6 +245,33 @@ def test_a_crowd_of_a_toy_model(name: str, tmp_path: Path) -> None:
         crowd(model, [prompt(150, 1), prompt(200, 2), prompt(20, 3)], 24, 1)
     finally:
         model.model.close()
+
+
+def test_a_toy_model_is_cancelled_at_any_instant(tmp_path: Path) -> None:
+    """From another thread, while long prompts are computed one after the other; some are not, and notice nothing."""
+    model, rng, n_pages = RealModel(TOYS["qwen3-Q4_K"].write(tmp_path), 32 * PAGE), random.Random(1), 70
+    text = prompt(1000, 1)
+    loop, cache = model.loop(n_pages, 1)
+    expected = {i: model.alone((text[i:], i, 4)) for i in range(0, 200, 40)}
+    while model.n_cut < 12:
+        first = rng.choice(list(expected))
+        victims = [model.request((text[first:], first, 4)) for _ in range(2)]
+        survivor = model.request((text[first:], first, 4))
+        for r in (*victims, survivor):
+            loop.submit(r)
+        timers = [threading.Timer(rng.random() * 0.05, r.cancel) for r in victims]
+        for timer in timers:
+            timer.start()
+        while not loop.is_idle:
+            loop.step()
+        for timer in timers:
+            timer.join()
+        assert survivor.text == expected[first]
+        assert all(r.text == expected[first] or r.finish_reason == "cancelled" for r in victims)
+        cache.check_integrity()
+        assert loop.stats().n_free == n_pages
+        cache.forget(text[first:])  # so that there is something to compute again
+    model.model.close()
 
 
 @pytest.mark.model
