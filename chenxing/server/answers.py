@@ -127,7 +127,7 @@ class Job:
             pass
 
     def cancel(self) -> None:
-        """Whatever still runs ends before its next token; what was computed stays in the cache."""
+        """Whatever still runs ends at once; what whole steps computed stays in the cache."""
         for answer in self.answers:
             answer.request.cancel()
 

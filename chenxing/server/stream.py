@@ -39,7 +39,7 @@ def json_response(body: Any, status: int = 200) -> web.Response:
 async def respond(
     request: web.Request, service: Service, job: Job, writer: Writer, *, stream: bool
 ) -> web.StreamResponse:
-    """Send a job's answers. If the client goes, aiohttp cancels this and the job ends before its next token."""
+    """Send a job's answers. If the client goes, aiohttp cancels this and the job ends at once."""
     try:
         if not stream:
             await job.drain()
