@@ -7,8 +7,9 @@ Only the named command's parser is built, so that `chenxing run` does not pay fo
 import contextlib
 import io
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chenxing import __version__
@@ -165,7 +166,24 @@ def _dispatch(argv: list[str]) -> int:
         args = _parser([name])[1][name].parse(rest)
     except SystemExit:  # argparse leaves this way after -h
         return EXIT_OK
-    return args.run(args) or EXIT_OK
+    with _interrupts_raised():
+        return args.run(args) or EXIT_OK
+
+
+@contextlib.contextmanager
+def _interrupts_raised() -> Iterator[None]:
+    """Ctrl-C, which ends the program at once before and after (`__main__.py`), raises KeyboardInterrupt inside.
+
+    What a command has begun is put in order then. Where somebody else decides what Ctrl-C does, this does nothing.
+    """
+    if signal.getsignal(signal.SIGINT) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _build() -> str:
