@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from chenxing import __version__
@@ -179,9 +180,20 @@ def _interrupts_raised() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) != signal.SIG_DFL:
         yield
         return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    was_interrupted = False
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        nonlocal was_interrupted
+        was_interrupted = True
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, handler)
     try:
         yield
+    except ImportError as error:
+        if was_interrupted:  # while numpy's extension imported datetime: C makes an ImportError of any other
+            raise KeyboardInterrupt from error
+        raise
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

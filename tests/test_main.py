@@ -21,7 +21,7 @@ atexit.register(press_ctrl_c)
 from chenxing.__main__ import main
 sys.exit(main())
 """
-MOMENTS = ["chenxing.cli", "argparse", "chenxing.terminal.tools", "chenxing.gguf", "numpy", "the end"]
+MOMENTS = ["chenxing.cli", "argparse", "chenxing.terminal.tools", "chenxing.gguf", "numpy", "datetime", "the end"]
 
 
 def interrupted(moment: str, handler: str = "default_int_handler") -> subprocess.CompletedProcess:

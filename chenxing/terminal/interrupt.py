@@ -28,3 +28,20 @@ def cancel_on_interrupt(cancel: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+@contextmanager
+def pythons_own_interrupt() -> Iterator[None]:
+    """Inside, Ctrl-C is left to Python, if it raises at all: asyncio cancels its tasks then, and for no other handler.
+
+    In another thread than the main one this does nothing.
+    """
+    previous = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(previous):
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
