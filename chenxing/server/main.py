@@ -38,7 +38,7 @@ async def _serve(settings: ServeSettings) -> int:
         waiting = asyncio.create_task(stopped.wait())
         either: set[asyncio.Future[Any]] = {loading, waiting}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if loading.done():
+        if loading.done() and not (stopped.is_set() and loading.exception()):  # Ctrl-C may end what loading needs
             llm = loading.result()
             service.open(llm)
             for notice in llm.notices:
