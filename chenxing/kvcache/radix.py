@@ -11,7 +11,7 @@ import sys
 from array import array
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -164,27 +164,26 @@ class RadixTree:
         lengths = range(ID_BYTES, len(key), ID_BYTES)
         return [parent.children[key[:n]] for n in lengths if key[:n] in parent.children]
 
-    def walk(self, start: Node | None = None) -> Iterator[Node]:
+    def walk(self, start: Node | None = None) -> list[Node]:
         """All nodes from start (default: the root) down, children before parents; the root itself is none of them."""
-        stack = [(start or self.root, False)]
-        while stack:
-            node, done = stack.pop()
-            if done or not node.children:
-                if node is not self.root:
-                    yield node
-            else:
-                stack.append((node, True))
-                stack += [(child, False) for child in node.children.values()]
+        nodes = [start or self.root]
+        for node in nodes:  # which grows meanwhile
+            nodes += node.children.values()
+        nodes.reverse()
+        if nodes[-1] is self.root:
+            nodes.pop()
+        return nodes
 
     def check_integrity(self) -> None:
-        nodes = list(self.walk())
+        nodes = self.walk()
         assert {n for n in nodes if n.page is not None} == set(self.in_memory)
         assert {n for n in nodes if n.entry is not None} == set(self.on_disk)
         for node in [self.root, *nodes]:
             assert node.order == sorted(node.children)
-            assert all(child.key == key and child.parent is node for key, child in node.children.items())
+            for key, child in node.children.items():
+                assert child.key == key and child.parent is node and 0 < len(key) <= FULL
             assert node is self.root or node.is_full or not node.children
-            assert node.n_locks >= 0 and (node is self.root or 0 < len(node.key) <= FULL)
+            assert node.n_locks >= 0
 
 
 def _shared_tokens(a: bytes, b: bytes) -> int:

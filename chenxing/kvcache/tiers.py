@@ -57,7 +57,7 @@ class Tiers:
 
     def remove(self, top: Node) -> None:
         """Take a node and all below it out of memory, disk and tree. Nobody uses them."""
-        for node in list(self.tree.walk(top)):
+        for node in self.tree.walk(top):
             node.job = None  # if it is sealed yet, `collect` drops it
             if node.page is not None:
                 self.pool.release([node.page])

@@ -58,7 +58,7 @@ def test_a_leaf_is_removed_and_a_locked_one_is_not():
         tree.remove(node)
     tree.remove(leaf)
     tree.remove(node)
-    assert list(tree.walk()) == []
+    assert tree.walk() == []
 
 
 def test_of_one_path_the_deeper_is_older():
