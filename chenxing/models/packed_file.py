@@ -15,6 +15,7 @@ import json
 import mmap
 import os
 import struct
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -205,10 +206,8 @@ def write_packed(path: Path, key: str, model: GGUF, specs: Sequence[TensorSpec],
             f.write(bytes(n_bytes - at))
             f.seek(0)
             assert f.write(head()) == start  # digests are of fixed length
-            if hasattr(os, "fchmod"):
-                os.fchmod(
-                    f.fileno(), 0o400
-                )  # who maps it must not see it change: nobody opens it for writing by chance
+            if sys.platform != "win32":  # which removes no file that is read-only
+                os.fchmod(f.fileno(), 0o400)  # who maps it must not see it change: nobody writes to it by chance
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -54,3 +54,20 @@ def _while_main_thread_computes(cancel: Callable[[], None]) -> Iterator[None]:
         signals.close()  # the watcher reads the end
         watcher.join()
         ours.close()
+
+
+@contextmanager
+def pythons_own_interrupt() -> Iterator[None]:
+    """Inside, Ctrl-C is left to Python, if it raises at all: asyncio cancels its tasks then, and for no other handler.
+
+    In another thread than the main one this does nothing.
+    """
+    previous = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(previous):
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)

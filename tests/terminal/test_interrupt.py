@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from chenxing.terminal.interrupt import cancel_on_interrupt
+from chenxing.terminal.interrupt import cancel_on_interrupt, pythons_own_interrupt
 
 
 def test_the_first_interrupt_cancels_and_the_second_raises() -> None:
@@ -75,3 +75,17 @@ def test_it_does_nothing_in_another_thread() -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+@pytest.mark.parametrize(
+    ("before", "inside"),
+    [(lambda _number, _frame: None, signal.default_int_handler), (signal.SIG_IGN, signal.SIG_IGN)],
+)
+def test_asyncio_finds_the_handler_that_it_expects(before, inside) -> None:
+    original = signal.signal(signal.SIGINT, before)
+    try:
+        with pythons_own_interrupt():
+            assert signal.getsignal(signal.SIGINT) is inside
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, original)
