@@ -65,8 +65,7 @@ class Generation(Iterator[str]):
         return next(self._pieces)
 
     def cancel(self) -> None:
-        """End the answer before its next token, and the step that runs for it alone. May be called from another thread or
-        a signal handler."""
+        """End the answer before its next token, and a step that runs for it alone. Safe in any thread or signal handler."""
         self._request.cancel()
 
     def drain(self) -> "Generation":
