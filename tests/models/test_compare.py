@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from reference import compare as module
-from reference.compare import compare, join, log_softmax
+from reference.compare import compare, compare_each, join, log_softmax
 
 P = np.array([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0.34, 0.33, 0.33]])
 Q = np.array([[0.25, 0.5, 0.25], [0.1, 0.8, 0.1], [0.33, 0.34, 0.33]])
@@ -32,6 +32,14 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(whole.nll) == 6
 
 
+def test_each_of_several_models_is_compared_as_if_alone() -> None:
+    p, q, r = np.random.RandomState(2).standard_normal((3, 4, 6))
+    for model, found in zip((q, r), compare_each(p, [q, r], [5, 0, 1, 2]), strict=True):
+        alone = compare(p, model, [5, 0, 1, 2])
+        assert np.array_equal(found.kl, alone.kl) and np.array_equal(found.nll, alone.nll)
+        assert np.allclose(alone.kl, (np.exp(log_softmax(p)) * (log_softmax(p) - log_softmax(model))).sum(axis=1))
+
+
 def test_join_averages_over_positions() -> None:
     one, two = compare(np.log(P), np.log(Q), IDS), compare(np.log(P[:2]), np.log(P[:2]), IDS[:2])
     both = join([one, two])
@@ -41,7 +49,6 @@ def test_join_averages_over_positions() -> None:
 
 
 def test_log_softmax_neither_overflows_nor_loses_small_ones() -> None:
-    log_p, p = log_softmax(np.array([[1e4, 0.0], [-1e4, -1e4]], dtype=np.float32))
+    log_p = log_softmax(np.array([[1e4, 0.0], [-1e4, -1e4]], dtype=np.float32))
     assert np.array_equal(log_p[0], [0.0, -1e4])
     assert np.allclose(log_p[1], -np.log(2.0), atol=1e-12)
-    assert np.array_equal(p, [[1.0, 0.0], [0.5, 0.5]])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference.compare import Comparison, compare, join
+from reference.compare import Comparison, compare_each, join
 from reference.model import Reference
 
 pytest.importorskip("xllamacpp")
@@ -43,12 +43,13 @@ def test_as_good_as_llama_cpp(model: str, request: pytest.FixtureRequest) -> Non
 def measure(path: Path) -> tuple[Comparison, Comparison]:
     """Ours and llama.cpp's, as its users run it, against the float32 reference on the same tokens."""
     reference = Reference(path, dtype=np.float32, n_ctx=N_CTX)
-    ours, theirs = [], []
+    ours: list[Comparison] = []
+    theirs: list[Comparison] = []
     with LLM.load(path, n_ctx=N_CTX, disk_cache=False) as llm, LlamaCpp(path, n_ctx=N_CTX) as oracle:
         for ids in chunks(oracle):
-            truth = reference.logits(ids)
-            ours.append(compare(truth, llm.logits(ids), ids))
-            theirs.append(compare(truth, oracle.logits(ids), ids))
+            found = compare_each(reference.logits(ids), [llm.logits(ids), oracle.logits(ids)], ids)
+            for comparisons, comparison in zip((ours, theirs), found, strict=True):
+                comparisons.append(comparison)
     return join(ours), join(theirs)
 
 
