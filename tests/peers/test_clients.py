@@ -84,9 +84,11 @@ def test_aider(url, tmp_path):
     if aider is None:
         pytest.skip("aider is not installed")
     (tmp_path / "hello.py").write_text("print('hello')\n")
+    about = {"max_input_tokens": 8192, "max_output_tokens": 150, "litellm_provider": "openai", "mode": "chat"}
+    (tmp_path / "about.json").write_text(json.dumps({"openai/any": about}))  # else a list is looked up in the network
     flags = "--no-git --yes-always --no-check-update --no-show-model-warnings --no-pretty --no-analytics --no-gitignore"
     command = [aider, "--model", "openai/any", *flags.split(), "--edit-format", "whole", "--map-tokens", "0"]
-    command += ["--message", "Print goodbye instead.", "hello.py"]
+    command += ["--model-metadata-file", "about.json", "--message", "Print goodbye instead.", "hello.py"]
     keys = {"OPENAI_API_BASE": url, "OPENAI_API_KEY": "none", "HOME": str(tmp_path), "PYTHONPATH": ""}
     run = subprocess.run(
         command,
