@@ -77,9 +77,9 @@ class Server:
     def __init__(self, command: Sequence[str]) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            self._port: int = free.getsockname()[1]
+            self.port: int = free.getsockname()[1]
         self._name = " ".join(command)
-        command = [*command, "--port", str(self._port)]
+        command = [*command, "--port", str(self.port)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def __enter__(self) -> "Server":
@@ -124,7 +124,7 @@ class Server:
         return answer
 
     def _ask(self, method: str, path: str, data: bytes | None) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
         connection.request(method, path, data, {"Content-Type": "application/json", "Connection": "close"})
         return connection.getresponse()
 

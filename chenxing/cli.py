@@ -7,8 +7,10 @@ Only the named command's parser is built, so that `chenxing run` does not pay fo
 import contextlib
 import io
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from chenxing import __version__
@@ -165,7 +167,35 @@ def _dispatch(argv: list[str]) -> int:
         args = _parser([name])[1][name].parse(rest)
     except SystemExit:  # argparse leaves this way after -h
         return EXIT_OK
-    return args.run(args) or EXIT_OK
+    with _interrupts_raised():
+        return args.run(args) or EXIT_OK
+
+
+@contextlib.contextmanager
+def _interrupts_raised() -> Iterator[None]:
+    """Ctrl-C, which ends the program at once before and after (`__main__.py`), raises KeyboardInterrupt inside.
+
+    What a command has begun is put in order then. Where somebody else decides what Ctrl-C does, this does nothing.
+    """
+    if signal.getsignal(signal.SIGINT) != signal.SIG_DFL:
+        yield
+        return
+    was_interrupted = False
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        nonlocal was_interrupted
+        was_interrupted = True
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    except ImportError as error:
+        if was_interrupted:  # while numpy's extension imported datetime: C makes an ImportError of any other
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _build() -> str:

@@ -26,6 +26,7 @@ from chenxing.engine.speculation.load import Host, load_speculation
 from chenxing.errors import UsageError
 from chenxing.gguf import GGUF, open_gguf
 from chenxing.kernels.attention_layout import KV_TYPES
+from chenxing.kernels.cut import Cut
 from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary, host_isa
 from chenxing.kvcache import CacheStats
@@ -139,7 +140,8 @@ class LLM:
         turns = Turns(settings().paths.cache / "turns" if keep else None, tokenizer.key)
         template = load_template(gguf.metadata, tokenizer, override=chat_template, first_times=turns)
         room = CacheRoom(cache_disk_bytes if keep else 0, cache_ram_bytes)
-        host = Host(tokenizer, n_ctx, library, n_threads, room, weight_cache)
+        cut = Cut()
+        host = Host(tokenizer, n_ctx, library, n_threads, room, weight_cache, cut)
         drafts = load_speculation(speculation or SpecOptions(), host, on_progress)
         engine = Engine(
             gguf,
@@ -155,6 +157,7 @@ class LLM:
             n_slots=n_slots,
             n_batch=n_batch,
             speculation=drafts,
+            cut=cut,
         )
         return cls(gguf, engine, tokenizer, template, turns)
 

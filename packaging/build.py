@@ -38,7 +38,9 @@ def build_id() -> str:
 
 def version() -> str:
     """The package's, without importing what is being built."""
-    file = ROOT / tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["version"]["path"]
+    file = (
+        ROOT / tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["version"]["path"]
+    )
     line = next(line for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("__version__"))
     return line.split('"')[1]
 
@@ -46,14 +48,14 @@ def version() -> str:
 def build() -> Path:
     """The folder with the program."""
     WORK.mkdir(parents=True, exist_ok=True)
-    (WORK / "BUILD").write_text(build_id())
+    (WORK / "BUILD").write_text(build_id(), encoding="ascii")
     arguments = ["--noconfirm", "--distpath", DIST, "--workpath", WORK.parent, ROOT / "packaging" / "desktop.spec"]
     subprocess.run([sys.executable, "-m", "PyInstaller", *map(str, arguments)], check=True, cwd=ROOT)
     shutil.copytree(PROGRAM / "_internal" / "licenses", PROGRAM / "licenses", dirs_exist_ok=True)
     shutil.rmtree(PROGRAM / "_internal" / "licenses")
     if launcher := LAUNCHERS.get(sys.platform):
         name, text = launcher
-        (PROGRAM / name).write_text(text.format(command=_IN_ITS_FOLDER[sys.platform]))
+        (PROGRAM / name).write_text(text.format(command=_IN_ITS_FOLDER[sys.platform]), encoding="ascii")
         (PROGRAM / name).chmod(0o755)
     return PROGRAM
 

@@ -53,7 +53,7 @@ class LocalModel:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             running.cancel()
-            await asyncio.wait([work])  # the engine's step ends first
+            await asyncio.wait([work])  # until the engine has let go of it
             work.exception()
             raise
 

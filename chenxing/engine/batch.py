@@ -1,5 +1,6 @@
 """What one step runs: each request's share of its rows."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from chenxing.engine.request import Event, Request
@@ -54,3 +55,8 @@ class Batch:
 
     shares: list[Share] = field(default_factory=list)
     ended: list[Event] = field(default_factory=list)
+
+    def served(self, waiting: Iterable[Request]) -> list[Request]:
+        """Whom the step brings further: those who run in it, and those who wait for what one of them computes."""
+        runs = {share.request for share in self.shares}
+        return [*runs, *(r for r in waiting if r.twin_of in runs or (r.awaits and r.awaits[0] in runs))]

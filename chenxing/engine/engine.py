@@ -16,6 +16,7 @@ from chenxing.engine.speculation import Speculation
 from chenxing.engine.stats import EngineStats
 from chenxing.errors import ContextError, OutOfMemoryError
 from chenxing.gguf import GGUF
+from chenxing.kernels.cut import Cut
 from chenxing.kernels.library import KernelLibrary, Progress
 from chenxing.kvcache import CacheStats
 from chenxing.kvcache import Sequence as KVSequence
@@ -29,7 +30,7 @@ N_SLOTS = 8  # requests that run at the same time, by default
 
 
 class Engine:
-    """A model with its KV pages. Not thread-safe, but for `submit` and `post`: one call at a time.
+    """A model with its KV pages. Not thread-safe, but for `submit`, `post` and `stop`: one call at a time.
 
     n_ctx      tokens that a conversation may have
     kv_type    how keys and values are kept: f16, bf16, f32 or q8_0
@@ -38,6 +39,7 @@ class Engine:
     n_slots    requests that run at the same time
     n_batch    tokens of prompts that one step takes at most
     speculation  what drafts for them; it is the engine's from then on
+    cut        what ends steps early whose requests are all cancelled; a draft model's too, if it was made with it
     is_driven  an EngineThread calls `step`
     """
 
@@ -57,16 +59,18 @@ class Engine:
         n_slots: int = N_SLOTS,
         n_batch: int = N_BATCH,
         speculation: Speculation | None = None,
+        cut: Cut | None = None,
     ) -> None:
         self.hp, self.n_ctx, self.n_threads, self.isa = hp, n_ctx, n_threads, library.isa.name
         self.kv_type = kv_type
+        cut = cut or Cut()
         self._model: Model = load_model(
-            gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache, int8=int8
+            gguf, hp, library, n_threads, on_progress, kv_type, weight_cache=weight_cache, int8=int8, cut=cut
         )
         self._cache = cache.open(page_bytes(hp, kv_type), n_ctx, kv_fingerprint(gguf, self._model, kv_type))
         self._sequence: KVSequence | None = None
         self._speculation = speculation
-        self._loop = Loop(self._model, self._cache, n_ctx, n_slots, n_batch, speculation=speculation)
+        self._loop = Loop(self._model, self._cache, n_ctx, n_slots, n_batch, speculation=speculation, cut=cut)
         self.is_driven = False
 
     def submit(self, request: Request) -> None:
@@ -95,6 +99,10 @@ class Engine:
     def fail(self, error: Exception) -> None:
         """End all requests with an error."""
         self._loop.fail(error)
+
+    def stop(self) -> None:
+        """End the running step before its time, and each one before it begins, until `cancel_all`. From any thread."""
+        self._loop.stop()
 
     def cancel_all(self) -> None:
         """End all requests as cancelled."""

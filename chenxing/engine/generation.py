@@ -65,7 +65,7 @@ class Generation(Iterator[str]):
         return next(self._pieces)
 
     def cancel(self) -> None:
-        """End the answer before its next token. May be called from another thread or a signal handler."""
+        """End the answer, and a step that is for it alone. Safe in any thread and in signal handlers."""
         self._request.cancel()
 
     def drain(self) -> "Generation":

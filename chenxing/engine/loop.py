@@ -10,25 +10,29 @@ import numpy as np
 from chenxing.engine.batch import Batch
 from chenxing.engine.pace import Pace
 from chenxing.engine.request import Choice, Event, Request
+from chenxing.engine.running_step import RunningStep
 from chenxing.engine.scheduler import Scheduler
 from chenxing.engine.speculation import Speculation
 from chenxing.engine.stats import NO_DRAFTS, EngineStats
+from chenxing.kernels.cut import Cut, StepCut
 from chenxing.kvcache import KVCache
 from chenxing.models import Run
 from chenxing.models.model import N_BATCH
 
 
 class StepModel(Protocol):
-    """What the loop needs of a Model."""
+    """What the loop needs of a Model. `step` raises StepCut if it was ended early."""
 
     def step(self, runs: Sequence[Run]) -> np.ndarray: ...
 
 
 class Loop:
-    """Requests in, events out. `submit` and `post` may be called from any thread; all else is one thread's.
+    """Requests in, events out. `submit`, `post` and `stop` may be called from any thread; all else is one thread's.
 
     The text of a request depends on its tokens, its sampler and the model: not on who else runs, on how prompts are
-    cut, on preemption, on what is drafted, or on time.
+    cut, on preemption, on what is drafted, or on time. A step that ends early has never been.
+
+    cut  what ends the steps of the model, and of a draft model
     """
 
     def __init__(
@@ -40,7 +44,9 @@ class Loop:
         n_batch: int = N_BATCH,
         *,
         speculation: Speculation | None = None,
+        cut: Cut | None = None,
     ) -> None:
+        self._running = RunningStep(cut or Cut())
         self._model, self._cache, self._n_ctx = model, cache, n_ctx
         self._pace, self._speculation = Pace(min(n_batch, N_BATCH)), speculation
         self._scheduler = Scheduler(cache, n_ctx, n_slots, self._pace, speculation=speculation)
@@ -57,6 +63,7 @@ class Loop:
         """Let it wait for its turn. Its prompt fits into the context."""
         assert 0 < request.n_prompt <= self._n_ctx and request.state == "waiting"
         assert request.twin_of is None or request.twin_of.ids[: request.n_prompt] == request.ids
+        request.on_cancel = self._running.look
         self._inbox.put(request)
 
     def post(self, function: Callable[[], None]) -> None:
@@ -73,8 +80,7 @@ class Loop:
         events = self._receive()
         batch = self._scheduler.schedule()
         events += batch.ended
-        if batch.shares:
-            logits = self._run(batch)
+        if batch.shares and (logits := self._run(batch)) is not None:
             choices = self._sample(batch, logits)
             events += self._commit(batch, choices)
             self._measure(batch, choices, 1000 * (time.perf_counter() - started))
@@ -92,6 +98,10 @@ class Loop:
             request.fail(error)
             _tell(self._leave(request))
 
+    def stop(self) -> None:
+        """End the running step before its time, and each one before it begins, until `close`. From any thread."""
+        self._running.stop()
+
     def close(self) -> None:
         """End everybody as cancelled."""
         while not self._inbox.empty() or self._live:
@@ -99,6 +109,7 @@ class Loop:
                 _tell(event)
             for request in self._live:
                 request.cancel()
+        self._running.resume()
 
     def stats(self) -> EngineStats:
         return EngineStats(
@@ -140,10 +151,17 @@ class Loop:
         else:
             item()
 
-    def _run(self, batch: Batch) -> np.ndarray:
-        if self._speculation:
-            self._speculation.draft(batch.shares)
-        return self._model.step([share.run() for share in batch.shares])
+    def _run(self, batch: Batch) -> np.ndarray | None:
+        """None if it was ended early: what it wrote lies behind the tokens of the sequences, where nobody reads."""
+        self._running.begin(batch.served(self._scheduler.waiting))
+        try:
+            if self._speculation:
+                self._speculation.draft(batch.shares)
+            return self._model.step([share.run() for share in batch.shares])
+        except StepCut:
+            return None
+        finally:
+            self._running.end()
 
     def _sample(self, batch: Batch, logits: np.ndarray) -> dict[Request, Choice]:
         """The next tokens of all whose tokens are computed now."""

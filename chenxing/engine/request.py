@@ -99,6 +99,7 @@ class Request:
     number      in the order of submission
     sequence    its KV while it runs
     awaits      while it waits: who is computing so many of its tokens
+    on_cancel   called by `cancel`, wherever that is called from
     """
 
     ids: list[int]
@@ -119,6 +120,7 @@ class Request:
     sequence: KVSequence | None = field(default=None, init=False)
     awaits: "tuple[Request, int] | None" = field(default=None, init=False)
     is_cancelled: bool = field(default=False, init=False)
+    on_cancel: Callable[[], None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.ids = list(self.ids)
@@ -142,8 +144,11 @@ class Request:
         return len(self.ids) - self.sequence.n_tokens
 
     def cancel(self) -> None:
-        """End it before its next token. Safe in any thread and in signal handlers."""
+        """End it before its next token, and the running step if that is for nobody else. Safe in any thread and in
+        signal handlers."""
         self.is_cancelled = True
+        if self.on_cancel:
+            self.on_cancel()
 
     def start(self, sequence: KVSequence) -> None:
         """Run, for the first time or again."""

@@ -31,7 +31,9 @@ class EngineThread:
 
     def close(self) -> None:
         """End all requests as cancelled, and the thread. The engine is left for others to call."""
-        self.call(self._close)
+        assert self._thread.is_alive()
+        self._engine.post(self._close)
+        self._engine.stop()
         self._thread.join()
         self._engine.is_driven = False
 

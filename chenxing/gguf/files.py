@@ -1,11 +1,12 @@
 """From a path to a mapped GGUF file, or to one sentence that says what the path is instead and what to do."""
 
+import errno
 import mmap
 import os
 import stat
 from pathlib import Path
 
-from chenxing.errors import ModelFileError
+from chenxing.errors import ModelFileError, OutOfMemoryError
 
 MAGIC = b"GGUF"
 _HEAD_BYTES = 512
@@ -38,7 +39,7 @@ _KINDS: dict[bytes, tuple[str, str]] = {
 
 
 def map_file(path: Path) -> mmap.mmap:
-    """The file, mapped for reading; it begins with the magic. Raises ModelFileError.
+    """The file, mapped for reading; it begins with the magic. Raises ModelFileError, OutOfMemoryError.
 
     The mapping lives as long as any view of it. The file must not be truncated meanwhile.
     """
@@ -51,6 +52,9 @@ def map_file(path: Path) -> mmap.mmap:
     except FileNotFoundError:
         raise _missing(path) from None
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            what = f"{path}: there is no room for a file of {os.path.getsize(path)} bytes in this process's memory"
+            raise OutOfMemoryError(f"{what}: raise its limit (ulimit -v), or take a smaller model") from None
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ModelFileError(path, "file", "a readable file", reason, "Check the path and its permissions") from None
     raise _not_gguf(path, head)

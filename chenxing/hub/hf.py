@@ -9,9 +9,10 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from chenxing.errors import ChenxingError, DownloadError, ModelNotFoundError
+from chenxing.file_names import is_ordinary
 from chenxing.hub.choice import RepoFile
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -113,8 +114,7 @@ def _sha256_of_blob(file: Path) -> str | None:
 
 def _is_inside(path: str) -> bool:
     """Whether a file name that a server sent stays in the folder that it is to be put in, on any system."""
-    parts = PurePosixPath(path).parts
-    return bool(parts) and not any(part in ("..", "/") or "\\" in part or ":" in part for part in parts)
+    return all(map(is_ordinary, path.split("/")))
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from chenxing.children import OWN_GROUP
 from chenxing.errors import DownloadError
 from chenxing.hub.disk import free_bytes, full_disk_error
 
@@ -90,6 +91,7 @@ def _run(command: list[str], on_fraction: Callable[[float], object]) -> tuple[in
         text=True,
         encoding="utf-8",
         errors="replace",
+        **OWN_GROUP,
     )
     assert process.stdout is not None
     try:

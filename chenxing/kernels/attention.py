@@ -62,8 +62,8 @@ def attend(padded, kv_type):
     STATE = state_bytes(padded)
     HEAD = form.type.head_bytes(padded)
     (WIDE, P), (NARROW, NARROW_P) = tile_shapes()
-    wide = segment_tile(padded, form, WIDE, P)
-    narrow = segment_tile(padded, form, NARROW, NARROW_P)
+    wide = segment_tile(padded, form, WIDE, P, SEGMENT // L.PAGE)
+    narrow = segment_tile(padded, form, NARROW, NARROW_P, 1)
 
     @kernel_inline
     def copy_queries(src, first, m, n_rows, n_head, G, q):
@@ -110,6 +110,7 @@ def attend(padded, kv_type):
             v.st_i64(pos + i * 8, pos0 + i // G)
         begin = max(0, pos0 - window + 1) // SEGMENT
         end = (pos0 + (n - 1) // G) // SEGMENT + 1
+        last_page = (pos0 + (n - 1) // G) // L.PAGE
         if place != 0:
             begin = v.ld_i64(task + TASK_SEGMENT)
             end = begin + 1
@@ -118,17 +119,22 @@ def attend(padded, kv_type):
         for index in range(begin, end):
             base = index * SEGMENT
             tab = table + index * PAGES
+            after, after_tab, n_after = keys, tab + PAGES, last_page + 1 - (index + 1) * (SEGMENT // L.PAGE)
+            if index + 1 == end:  # the next chunk is the next head's, if this thread takes it
+                after, after_tab, n_after = keys + HEAD, table + begin * PAGES, 0
+                if kv + 1 < n_kv:
+                    n_after = last_page + 1 - begin * (SEGMENT // L.PAGE)
             i = 0
             while i < n:
                 p = pos + i * 8
                 if n - i > NARROW:
                     m = min(WIDE, n - i)
                     copy_queries(queries, i, m, WIDE, n_head, G, q)
-                    any_key = wide(q, p, m, keys, values, tab, base, window, cap, part, s)
+                    any_key = wide(q, p, m, keys, values, tab, after, after_tab, n_after, base, window, cap, part, s)
                 else:
                     m = n - i
                     copy_queries(queries, i, m, NARROW, n_head, G, q)
-                    any_key = narrow(q, p, m, keys, values, tab, base, window, cap, part, s)
+                    any_key = narrow(q, p, m, keys, values, tab, after, after_tab, n_after, base, window, cap, part, s)
                 if any_key != 0 and place != 0:
                     keep(part, m, i, G, n_head, partials)
                 elif any_key != 0:

@@ -16,6 +16,7 @@ from chenxing.kernels.online_softmax import LOG2E
 from chenxing.kernels.simd import kernel_inline
 
 PAGE, SEGMENT = L.PAGE, L.SEGMENT
+AHEAD = 2  # pages
 SCORE_ROW = (SEGMENT + 16) * 4  # one line more than the scores, against aliasing in L1
 
 _masked = v.constant(-3.0e38)
@@ -51,57 +52,73 @@ def _weigh(s, lo, hi, first, last, cap):
     return top, v.hsum(total)
 
 
-def segment_tile(padded, form, R, P):
+def segment_tile(padded, form, R, P, PAGES):
     """The kernel function of a tile of R rows, P vectors of 16 lanes at a time.
 
-    (q, pos, n, keys, values, table, base, window, cap, part, s) -> whether any row sees a key
+    (q, pos, n, keys, values, table, after, after_table, n_after, base, window, cap, part, s) -> whether a row sees any
     q f32[R, padded], rows n..R being copies; pos i64[n]; keys, values: offsets in a page; table: i64 page addresses of
-    the segment, which begins at token `base`; part: R states, written; s: R rows of scores, scratch
+    the segment, which begins at token `base`; after...: offset, page addresses and number of pages of what will
+    probably be read next; part: R states, written; s: R rows of scores, scratch
+
+    Pages are read in the order K, V; while one is multiplied, the one AHEAD of it is fetched, a little with every line:
+    all at once would fill the queue of misses, and leave memory idle afterwards.
     """
     ROW = padded * 4
     STATE = state_bytes(padded)
     STRIPS = padded // STRIP
     HEADER, LINE, STRIP_BYTES = form.type.header_bytes, form.type.line_bytes, form.type.strip_bytes
     VECTOR = 16 * form.type.element_bytes
+    PASSES = 2 // P  # over every line
+    SHARE = STRIP_BYTES // PASSES  # of a page to come: what one pass over a strip fetches
+    STRIDE = LINE // PASSES
     zeros = v.zeros_f32(R * P)
     outer = kv.accumulate(form, R, P)
-    store = kv.store_panel(R, P)
+    load, store = kv.load_panel(R, P), kv.store_panel(R, P)
     lane_scales = kv.lane_scales(form, P)
     token_scale = kv.token_scale(form, P)
 
     @kernel_inline
+    def clear_sums(state):
+        for c in range(64, STATE, 64):
+            v.st_f32x16(state + c, v.zero_f32())
+
+    @kernel_inline
     def scores(q, k, ahead, s):
+        """s = q K of one page, which is read once for each P vectors of tokens."""
         for i in range(0, 2, P):
             acc = zeros()
             for c in range(STRIPS):
                 strip = k + c * STRIP_BYTES
                 scales = lane_scales(strip, i * 16)
+                soon = ahead + (i // P * STRIPS + c) * SHARE
                 for d in range(STRIP):
-                    if i == 0:
-                        v.prefetch(ahead + c * STRIP_BYTES + d * LINE)
+                    v.prefetch(soon + d * STRIDE)
                     line = strip + HEADER + d * LINE + i * VECTOR
                     acc = outer(acc, line, scales, q + (c * STRIP + d) * 4, ROW)
             store(s + i * 64, SCORE_ROW, acc)
 
     @kernel_inline
-    def mix(s, values, table, first, last, part):
-        """part's acc = weights x V: 16 P dims x R rows stay in registers over all pages."""
+    def mix(s, values, table, begin, end, last, after, after_table, n_after, part):
+        """part's sums += weights x V of pages begin..end."""
         for c in range(STRIPS):
             for i in range(0, 2, P):
-                acc = zeros()
-                for p in range(first, last):
+                at = part + 64 + c * 128 + i * 64
+                acc = load(at, STATE)
+                for p in range(begin, end):
                     strip = page_of(values, table, p) + c * STRIP_BYTES
-                    ahead = page_of(values, table, min(p + 2, last - 1)) + c * STRIP_BYTES
+                    soon = page_of(values, table, min(p + AHEAD, last - 1))
+                    if p + AHEAD >= last and p + AHEAD - last < n_after:
+                        soon = page_of(after, after_table, p + AHEAD - last)
+                    soon += (c * PASSES + i // P) * SHARE
                     w = s + p * (PAGE * 4)
                     for t in range(PAGE):
-                        if i == 0:
-                            v.prefetch(ahead + t * LINE)
+                        v.prefetch(soon + t * STRIDE)
                         line = strip + HEADER + t * LINE + i * VECTOR
                         acc = outer(acc, line, token_scale(strip, t), w + t * 4, SCORE_ROW)
-                store(part + 64 + c * 128 + i * 64, STATE, acc)
+                store(at, STATE, acc)
 
     @kernel_inline
-    def tile(q, pos, n, keys, values, table, base, window, cap, part, s):
+    def tile(q, pos, n, keys, values, table, after, after_table, n_after, base, window, cap, part, s):
         least = v.ld_i64(pos)
         most = v.ld_i64(pos + (n - 1) * 8)
         if most < base or least - window + 1 >= base + SEGMENT:
@@ -109,10 +126,10 @@ def segment_tile(padded, form, R, P):
         first = max(0, least - window + 1 - base) // PAGE
         last = (min(SEGMENT, most + 1 - base) + PAGE - 1) // PAGE
         for p in range(first, last):
-            ahead = page_of(values, table, first)
-            if p + 1 < last:
-                ahead = page_of(keys, table, p + 1)
-            scores(q, page_of(keys, table, p), ahead, s + p * (PAGE * 4))
+            soon = page_of(values, table, max(first, min(first + p + AHEAD - last, last - 1)))
+            if p + AHEAD < last:
+                soon = page_of(keys, table, p + AHEAD)
+            scores(q, page_of(keys, table, p), soon, s + p * (PAGE * 4))
         for r in range(n):
             at = v.ld_i64(pos + r * 8) - base
             lo = max(0, at - window + 1)
@@ -125,7 +142,10 @@ def segment_tile(padded, form, R, P):
                 v.st_f32(part + r * STATE + 4, v.f32(0.0))
                 for i in range(first * 2, last * 2):
                     v.st_f32x16(s + r * SCORE_ROW + i * 64, v.zero_f32())
-        mix(s, values, table, first, last, part)
+        for r in range(R):
+            clear_sums(part + r * STATE)
+        for p in range(first, last, PAGES):
+            mix(s, values, table, p, min(p + PAGES, last), last, after, after_table, n_after, part)
         return 1
 
     return tile

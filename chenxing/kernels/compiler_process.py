@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from chenxing.children import OWN_GROUP
+
 _MODULE = "chenxing.kernels.compile"
 _START = f"""
 import sys
@@ -29,7 +31,9 @@ def start_compiler(isa: str, kernels: dict[str, str]) -> subprocess.Popen:
     The caller reads both pipes and hands the process to `end_compiler`. It does not outlive a program that ends before.
     """
     pipe = subprocess.PIPE
-    process = subprocess.Popen(_command(), stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace")
+    process = subprocess.Popen(
+        _command(), stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace", **OWN_GROUP
+    )
     for last in (process.wait, process.kill):  # the latest comes first
         atexit.register(last)
     assert process.stdin is not None

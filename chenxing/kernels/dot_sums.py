@@ -111,6 +111,26 @@ def _sum_maddubs(b: Any, totals: list, ws: list, scales: list, x: Any, stride: A
     return totals
 
 
+def sums_of_stored(b: Any, accs: list, ws: Any, n: int, x: Any, stride: Any) -> list[Any]:
+    """accs[t] + the sum over n signed vectors at ws, whose absolute values lie behind them: for maddubs.
+
+    Each vector is loaded where it is used: as values, LLVM would load all of them first, and then spill them.
+    """
+    totals = [[_cut(b, acc, i) for i in range(2)] for acc in accs]
+    for j in range(n):
+        w, size = ([_part(b, ws, 64 * k + 32 * i) for i in range(2)] for k in (j, n + j))
+        for t, total in enumerate(totals):
+            four = _broadcast(b, at(b, x, stride, t), j, 256)
+            for i in range(2):
+                p = _maddubs(b, size[i], call(b, "llvm.x86.avx2.psign.b", four.type, four, w[i]), signed=False)
+                total[i] = _pinned(b, b.add(total[i], madd(b, p, const(vec(I16, 256), 1))), in_order=True)
+    return [_joined(b, parts) for parts in totals]
+
+
+def _part(b: Any, addr: Any, offset: int) -> Any:
+    return load(b, b.add(addr, ir.Constant(addr.type, offset)), vec(I8, 256))
+
+
 def _maddubs(b: Any, u: Any, s: Any, signed: bool) -> Any:
     """Weights u times activations s, sums of two neighbours as i16: saturating, which `together` rules out."""
     if signed:  # |u| x (s with u's sign): at most 128 * 127 * 2 = 32512

@@ -4,6 +4,10 @@ An op ends when its CHUNKS are done, whoever did them: nobody waits for a thread
 the system has descheduled delays nobody. Claims are compare-and-swap on (op, count): a thread that is late by any
 time can claim nothing of an op that has ended. What a late thread may still read (a plan that is being rewritten) it
 reads before it checks that its op is still the current one, and forgets if it is not.
+
+A step that is cut (cut.py) goes on claiming the chunks of its current op, so that the op ends as any other, but passes
+over them; who ends the op publishes the step's end instead of the next op. Once set the step's word stays set, and who
+ends an op has synchronised with all who worked on it (DONE): so no op is left with a hole and taken for whole.
 """
 
 import sys
@@ -127,6 +131,7 @@ def run_ops(ctl, tid, n_threads):
             return
         slot = load_acquire(ctl + L.PLAN) + (seq - load_acquire(ctl + L.BASE)) * 8
         step = load_acquire(ctl + L.STEP)
+        cut = load_acquire(ctl + L.CUT)
         if load_acquire(ctl + L.CURRENT) != seq:  # slot may mix two steps
             continue
         rec = load_acquire(slot)
@@ -143,12 +148,13 @@ def run_ops(ctl, tid, n_threads):
             size = total * (t + 1) // n_threads - lo
             c = claim(ctl + L.CLAIMS + t * 64, seq, size)
             while c >= 0:
-                run_chunk(rec, lo + c, tid)
+                if load_acquire(cut) == 0:
+                    run_chunk(rec, lo + c, tid)
                 mine += 1
                 c = claim(ctl + L.CLAIMS + t * 64, seq, size)
         if mine > 0 and fetch_add(ctl + L.DONE, mine) + mine == total:
             store_seq(ctl + L.DONE, 0)
-            store_seq(ctl + L.CURRENT, seq + 1)
+            store_seq(ctl + L.CURRENT, seq + 1 if load_acquire(cut) == 0 else end)
         else:
             spins = 0
             while load_acquire(ctl + L.CURRENT) == seq:
@@ -160,7 +166,10 @@ def run_ops(ctl, tid, n_threads):
 
 
 def step():
-    """(args, n_threads, unused): args is program, n_ops, step counters, plan, control block. The caller is thread 0."""
+    """(args, n_threads, unused): args is program, n_ops, step counters, plan, control block, the step's word for a cut.
+
+    The caller is thread 0.
+    """
 
     def run_step(args, n_threads, unused):
         ctl = ld_i64(args + 32)
@@ -168,6 +177,7 @@ def step():
         n = plan_step(ld_i64(args), ld_i64(args + 8), ld_i64(args + 16), ld_i64(args + 24))
         store_seq(ctl + L.STEP, ld_i64(args + 16))
         store_seq(ctl + L.PLAN, ld_i64(args + 24))
+        store_seq(ctl + L.CUT, ld_i64(args + 40))
         store_seq(ctl + L.BASE, base)
         store_seq(ctl + L.END, base + n)
         run_ops(ctl, 0, n_threads)

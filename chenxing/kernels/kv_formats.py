@@ -178,6 +178,22 @@ def accumulate(kv: KVFormat, n_rows: int, n: int) -> Any:
     return outer
 
 
+def load_panel(n_rows: int, n: int) -> Any:
+    """An operation (address, stride) -> sums, as `store_panel` leaves them."""
+
+    @intrinsic
+    def ld(typingctx: Any, addr: Any, stride: Any) -> Any:
+        ty = group(f32x16, n_rows * n)
+
+        def cg(c: Any, b: Any, s: Any, a: Any) -> Any:
+            places = [b.add(at(b, a[0], a[1], r), v.I64(64 * p)) for r in range(n_rows) for p in range(n)]
+            return c.make_tuple(b, ty, [load(b, place, f32x16.ll) for place in places])
+
+        return ty(i64, i64), cg
+
+    return ld
+
+
 def store_panel(n_rows: int, n: int) -> Any:
     """An operation (address, stride, sums): vector r * n + p goes to address + r * stride + 64 * p."""
 

@@ -4,7 +4,8 @@ Control block of a team (one cache line per hot word), see executor.py for its l
     END        sequence number after the last op of the published step
     CURRENT    sequence number of the op being worked on
     DONE       chunks of the current op that are done
-    PLAN       address of the step's plan, BASE its first sequence number, STEP the step's counters
+    PLAN       address of the step's plan, BASE its first sequence number, STEP the step's counters, CUT its word:
+               not 0 there: the chunks that are left are passed over, and the step ends after the current op
     STOP       not 0: workers leave
     CLAIMS     one word a thread: (sequence number << TAG) + chunks claimed of its range
 
@@ -17,7 +18,7 @@ runs.
 """
 
 END, CURRENT, DONE = 0, 64, 128
-PLAN, BASE, STEP, STOP = 192, 200, 208, 256
+PLAN, BASE, STEP, CUT, STOP = 192, 200, 208, 216, 256
 CLAIMS = 320
 MAX_THREADS = 256
 CONTROL_BYTES = CLAIMS + 64 * MAX_THREADS

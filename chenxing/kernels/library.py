@@ -25,7 +25,7 @@ from chenxing.kernels.objects import Loader, read_object
 
 Progress = Callable[[str, float], None]
 # what runs beside kernels and leaves no trace in them
-_NOT_IN_OBJECTS = {"builds.py", "compiler_process.py", "library.py", "memory.py", "team.py", "__init__.py"}
+_NOT_IN_OBJECTS = {"builds.py", "compiler_process.py", "cut.py", "library.py", "memory.py", "team.py", "__init__.py"}
 
 
 @cache

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from chenxing.kernels.dot_sums import madd, on_arm, sums, vec
+from chenxing.kernels.dot_sums import madd, on_arm, sums, sums_of_stored, vec
 from chenxing.kernels.simd import (
     I8,
     I16,
@@ -67,6 +67,25 @@ def dot_unsigned(n: int, largest: int) -> Any:
 def dot_signed(n: int) -> Any:
     """The same for signed weights -128..127. The sums must start from `signed_start`."""
     return _dot(n, 0, 0)[0]
+
+
+def absolutes_pay() -> bool:
+    """Whether `dot_stored` is faster than `dot_signed` for many rows of activations."""
+    return Target.isa.dot == "maddubs"
+
+
+def dot_stored(n: int) -> Any:
+    """An operation (acc, ws, x, stride): `dot_signed` of n vectors at ws, whose `absolutes` lie behind them."""
+
+    @intrinsic
+    def dot(typingctx: Any, acc: Any, ws: Any, x: Any, stride: Any) -> Any:
+        def cg(c: Any, b: Any, s: Any, a: Any) -> Any:
+            accs = [b.extract_value(a[0], t) for t in range(acc.count)]
+            return c.make_tuple(b, acc, sums_of_stored(b, accs, a[1], n, a[2], a[3]))
+
+        return acc(acc, ws, x, stride), cg
+
+    return dot
 
 
 def dot_scaled(n: int, first: int, largest: int) -> Any:
@@ -220,6 +239,9 @@ def _moved(b: Any, v: Any, source: int, mask: int, target: int) -> Any:
 def bits_at(shift: int, mask: int) -> Any:
     """An operation: every byte's bits (v >> shift) & mask, of a vector or a group."""
     return _bytewise(lambda b, v: _moved(b, v, shift, mask, 0))
+
+
+absolutes = _bytewise(lambda b, v: call(b, "llvm.abs.v64i8", v.type, v, ir.Constant(ir.IntType(1), 0)))
 
 
 def fields(width: int, n: int) -> Any:

@@ -10,6 +10,7 @@ import threading
 import numpy as np
 
 from chenxing.kernels import layout as L
+from chenxing.kernels.cut import Cut, StepCut
 from chenxing.kernels.library import KernelLibrary
 from chenxing.kernels.memory import address, aligned
 
@@ -21,13 +22,15 @@ _C_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int6
 class Team:
     """n threads, the caller of `run` being the first. Programs must live as long as the team.
 
+    cut  what ends its steps early; several teams that run in turn may share it
+
     Not thread-safe: one `run` at a time.
     """
 
-    def __init__(self, library: KernelLibrary, n_threads: int) -> None:
+    def __init__(self, library: KernelLibrary, n_threads: int, cut: Cut | None = None) -> None:
         assert 1 <= n_threads <= L.MAX_THREADS
         library.require(KERNELS)
-        self.n_threads = n_threads
+        self.n_threads, self._cut = n_threads, cut or Cut()
         self._library = library  # it owns the code that the threads are in
         self._control = aligned(L.CONTROL_BYTES // 8, np.int64)
         self._args = aligned(8, np.int64)
@@ -45,12 +48,17 @@ class Team:
             thread.start()
 
     def run(self, program: int, n_ops: int, step: int, plan: int) -> None:
-        """Run one step: addresses of the op table, the step's counters, and n_ops x 8 bytes for the plan."""
-        self._args[:5] = program, n_ops, step, plan, self._control_at
+        """Run one step: addresses of the op table, the step's counters, and n_ops x 8 bytes for the plan.
+
+        Raises StepCut if it did not run to its end, or may not have.
+        """
+        self._args[:6] = program, n_ops, step, plan, self._control_at, self._cut.address
         if True in self._asleep:
             for tid in range(1, self.n_threads):
                 self._wake[tid].set()
         self._step(self._args_at, self.n_threads, 0)
+        if self._cut.is_set:
+            raise StepCut
 
     def close(self) -> None:
         """Stop the workers. The team cannot run afterwards."""

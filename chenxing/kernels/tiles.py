@@ -1,6 +1,6 @@
 """Products of one packed tile of 16 weight rows with rows of activations, made of a format's own reading of its blocks.
 
-A format says how a packed block is read (`SmallBlocks`, `SuperBlocks`, `Floats`); what is summed, and in which order
+A format says how a packed block is read (`SmallBlocks`, `SuperBlocks`); what is summed, and in which order
 (law L1), is written here once. Two ways lead to the same operations for every output element:
     gemv    one row of activations: blocks are unpacked in registers, straight into the products
     gemm    more rows: some blocks are unpacked into scratch in L1, which then meets all rows, a few at a time
@@ -112,10 +112,12 @@ def finish_super(minima: bool) -> Callable:
 
 def small_blocks(f: SmallBlocks) -> Tile:
     """y = fma(d * dx, f32(sum of (q - offset) * x), y); y = fma(m, dx * sum of x, y)"""
-    unit, line = 8, 512 + 128  # of scratch: quants, d and m as f32
-    keep, load = dot.store_vectors(8), dot.vectors(8)
-    quants, n_bytes, finish = f.quants, f.n_bytes, finish_small(f.minimum)
     signed = f.largest == 0
+    with_absolutes = signed and dot.absolutes_pay()
+    d_at = 1024 if with_absolutes else 512
+    unit, line = 8, d_at + 128  # of scratch: quants, perhaps their absolutes, d and m as f32
+    put, load = dot.store_vectors(8), dot.vectors(8)
+    quants, n_bytes, finish = f.quants, f.n_bytes, finish_small(f.minimum)
     start = dot.signed_start if signed else dot.offset_start(f.offset)
 
     def block(n):
@@ -142,25 +144,42 @@ def small_blocks(f: SmallBlocks) -> Tile:
         return acc
 
     @kernel_inline
+    def put_both(scratch, q):
+        put(scratch, q)
+        put(scratch + 512, dot.absolutes(q))
+
+    keep = put_both if with_absolutes else put
+
+    @kernel_inline
     def unpack(w, scratch, count):
         for _ in range(count):
             for at in range(0, n_bytes, 64):
                 v.prefetch(w + AHEAD + at)
             keep(scratch, quants(w))
-            v.st_f32x16(scratch + 512, v.ld_f16x16(w))
-            v.st_f32x16(scratch + 576, v.ld_f16x16(w + m_at))
+            v.st_f32x16(scratch + d_at, v.ld_f16x16(w))
+            v.st_f32x16(scratch + d_at + 64, v.ld_f16x16(w + m_at))
             w += n_bytes
             scratch += line
 
     def gemm(n):
-        add_block, ld, st = block(n), v.load_group(n), v.store_group(n)
+        add_loaded, ld, st = block(n), v.load_group(n), v.store_group(n)
+        zeros, dots = v.zeros_i32(n), dot.dot_stored(8)
+
+        @kernel_inline
+        def load_and_add(acc, scratch, d, m, x, stride):
+            return add_loaded(acc, load(scratch), d, m, x, stride)
+
+        @kernel_inline
+        def add_stored(acc, scratch, d, m, x, stride):
+            return finish(acc, dots(zeros(), scratch, x, stride), d, m, x, stride)
+
+        add_block = add_stored if with_absolutes else load_and_add
 
         @kernel_inline
         def run(scratch, count, x, stride, acc_at):
             acc = ld(acc_at, 64)
             for _ in range(count):
-                d, m = v.ld_f32x16(scratch + 512), v.ld_f32x16(scratch + 576)
-                acc = add_block(acc, load(scratch), d, m, x, stride)
+                acc = add_block(acc, scratch, v.ld_f32x16(scratch + d_at), v.ld_f32x16(scratch + d_at + 64), x, stride)
                 scratch += line
                 x += L.Q8_BLOCK
             st(acc_at, 64, acc)
@@ -259,41 +278,3 @@ def super_blocks(f: SuperBlocks) -> Tile:
         return run
 
     return Tile(n_bytes, L.Q8K_BLOCK, gemv, 1, d_at + 128, unpack, gemm, f)
-
-
-def floats(n_bytes: int, load: Callable) -> Tile:
-    """y = fma(w, x, y) over ascending k; load(w) -> the 16 rows' weights of one k as f32x16."""
-    unit = 64
-
-    zero = v.zeros_f32(1)
-
-    @kernel_inline
-    def gemv(w, x, n_blocks):
-        acc = zero()
-        for i in range(n_blocks):
-            v.prefetch(w + AHEAD)
-            acc = v.rank1(acc, load(w), x + i * 4, 0)
-            w += n_bytes
-        return acc
-
-    @kernel_inline
-    def unpack(w, scratch, count):
-        for _ in range(count):
-            v.prefetch(w + AHEAD)
-            v.st_f32x16(scratch, load(w))
-            w += n_bytes
-            scratch += 64
-
-    def gemm(n):
-        ld, st = v.load_group(n), v.store_group(n)
-
-        @kernel_inline
-        def run(scratch, count, x, stride, acc_at):
-            acc = ld(acc_at, 64)
-            for i in range(count):
-                acc = v.rank1(acc, v.ld_f32x16(scratch + i * 64), x + i * 4, stride)
-            st(acc_at, 64, acc)
-
-        return run
-
-    return Tile(n_bytes, 4, gemv, unit, unit * 64, unpack, gemm)

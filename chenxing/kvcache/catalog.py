@@ -120,11 +120,11 @@ def make_room(root: Path, own: Path, disk_bytes: int, needed: int) -> int:
     others = [(_modified(folder), size_on_disk(folder), folder) for folder in _folders(root) if folder != own]
     left = sum(n_bytes for _, n_bytes, _ in others)
     excess = left + size_on_disk(own) + needed - disk_bytes
-    for _, n_bytes, folder in sorted(others):
+    for _, _, folder in sorted(others):
         if excess <= 0:
             break
-        if clear_store(folder) is not None:
-            excess, left = excess - n_bytes, left - n_bytes
+        freed = clear_store(folder) or 0  # on Windows, what another process has open stays
+        excess, left = excess - freed, left - freed
     return left
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from chenxing.gguf import GGUF
+from chenxing.kernels.cut import Cut
 from chenxing.kernels.library import KernelLibrary, Progress
 from chenxing.kernels.team import Team
 from chenxing.models.hparams import check_numbers
@@ -30,7 +31,8 @@ class Model:
 
         -> f32[n_outputs, n_vocab] in the order of the runs and their outputs; valid until the next step.
         At most N_BATCH tokens and N_OUTPUTS outputs. The logits of a row depend on its sequence alone, never on what
-        else is in the batch or how the sequence was cut into runs.
+        else is in the batch or how the sequence was cut into runs. Raises StepCut; what lies behind the tokens that the
+        pages had before is void then.
         """
         self._step.fill(runs)
         self._program.run(self._team, self._step.counters)
@@ -73,12 +75,14 @@ def load_model(
     *,
     weight_cache: bool = True,
     int8: bool = False,
+    cut: Cut | None = None,
 ) -> Model:
     """Weights packed or mapped, kernels compiled or found, program recorded.
 
     kv_type       how the pages hold keys and values, one of KV_TYPES
     weight_cache  False packs the weights in memory, without looking into the cache or writing to it
     int8          float matrices of the layers as int8, with outliers apart (LLM.int8())
+    cut           what ends its steps early, if anybody does
     """
     arch = find_architecture(model)
     weights = Weights(model, list(arch.tensors(hp)), on_progress, use_cache=weight_cache, int8=int8)
@@ -86,7 +90,7 @@ def load_model(
     recorder = Recorder(hp, step, n_threads, kv_type)
     arch.forward(hp, weights, recorder)
     recorder.program.finish(library, on_progress)
-    return Model(hp, weights, step, recorder, Team(library, n_threads))
+    return Model(hp, weights, step, recorder, Team(library, n_threads, cut))
 
 
 __all__ = ["N_BATCH", "N_OUTPUTS", "Model", "load_model", "page_bytes", "read_model"]

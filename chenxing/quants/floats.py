@@ -16,7 +16,7 @@ def _pack(blocks: np.ndarray) -> np.ndarray:
 def _tile(packed_bytes: int, load: str):
     def tile():
         from chenxing.kernels import simd as v
-        from chenxing.kernels.tiles import floats
+        from chenxing.kernels.float_tiles import floats
 
         return floats(packed_bytes, getattr(v, load))
 

@@ -1,14 +1,17 @@
-"""One request's answers as the event loop sees them: steps out of a queue that the engine's thread feeds."""
+"""One request's answers as the event loop sees them: steps out of the mailbox that the engine's thread posts to."""
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from copy import copy
 from dataclasses import dataclass, field
+
+import msgspec
 
 from chenxing.chat import Prompt
 from chenxing.engine import Event, FinishReason, Request, Stats
 from chenxing.server.failures import unavailable
+from chenxing.server.mailbox import Mailbox
 from chenxing.server.token_probs import ProbRecorder, TokenProb
 
 
@@ -20,8 +23,7 @@ class Encoded:
     text: Prompt | None = None
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """What a step of the engine did for one of the answers.
 
     stats      as they stood then; prompt_ms runs on while the prompt is computed
@@ -39,7 +41,7 @@ class Step:
 
 @dataclass(eq=False)
 class Answer:
-    """One of the n. steps' text and tokens are gathered here as they are taken from the queue."""
+    """One of the n. steps' text and tokens are gathered here as they are taken."""
 
     prompt: Encoded
     request: Request
@@ -71,11 +73,13 @@ class Job:
     on_end  is awaited with an answer that has come to its end, before anybody is told
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_end: Callable[[Answer], Awaitable[None]]) -> None:
+    def __init__(self, mailbox: Mailbox, on_end: Callable[[Answer], Awaitable[None]]) -> None:
         self.answers: list[Answer] = []
         self._on_end = on_end
-        self._loop = loop
-        self._queue: asyncio.Queue[Step] = asyncio.Queue()
+        self._mailbox = mailbox
+        self._unread: deque[Step] = deque()
+        self._asleep: asyncio.Future[None] | None = None  # of the reader, while there is nothing for it
+        self._take: Callable[[Step], bool] = lambda step: False
         self._since = time.perf_counter()
 
     def add(self, prompt: Encoded, request: Request, recorder: ProbRecorder | None) -> Answer:
@@ -86,18 +90,18 @@ class Job:
         self.answers.append(answer)
         return answer
 
-    async def steps(self, patience: float | None = None) -> AsyncIterator[Step | None]:
-        """All steps until all answers have finished; None whenever nothing came for `patience` seconds.
+    async def steps(self, take: Callable[[Step], bool]) -> AsyncIterator[Step]:
+        """What was not taken, and the last step of every answer, until all have finished.
+
+        take  is called with a step while the reader sleeps here, and says whether it has dealt with it: to wake a task
+              for a token costs more than a token is worth. An error that it raises is the reader's
 
         Raises what an answer failed with.
         """
         n_running = len(self.answers)
+        self._take = take
         while n_running:
-            try:
-                step = await asyncio.wait_for(self._queue.get(), patience)
-            except TimeoutError:
-                yield None
-                continue
+            step = await self._next()
             self.answers[step.index].gather(step)
             n_running -= step.finish_reason is not None
             if step.error:
@@ -108,30 +112,45 @@ class Job:
                 await self._on_end(self.answers[step.index])
             yield step
 
+    async def _next(self) -> Step:
+        if not self._unread:
+            self._asleep = asyncio.get_running_loop().create_future()
+            try:
+                await self._asleep
+            finally:
+                self._asleep = None
+        return self._unread.popleft()
+
     async def drain(self) -> None:
         """Run to the end. Raises what an answer failed with."""
-        async for _ in self.steps():
+        async for _ in self.steps(lambda step: True):
             pass
 
     def cancel(self) -> None:
-        """Whatever still runs ends before its next token; what was computed stays in the cache."""
+        """Whatever still runs ends at once; what whole steps computed stays in the cache."""
         for answer in self.answers:
             answer.request.cancel()
 
     def _tell(self, index: int, recorder: ProbRecorder | None, event: Event) -> None:
         """In the engine's thread."""
-        stats = copy(event.request.stats)
+        request = event.request
+        stats = Stats(**vars(request.stats))
         if not stats.prompt_ms and stats.queue_ms:
             stats.prompt_ms = 1000 * (time.perf_counter() - self._since) - stats.queue_ms
         probs = recorder.take(len(event.tokens)) if recorder else ()
-        step = Step(
-            index,
-            event.text,
-            event.tokens,
-            probs,
-            event.n_computed,
-            stats,
-            event.finish_reason,
-            event.request.error,
-        )
-        self._loop.call_soon_threadsafe(self._queue.put_nowait, step)
+        reason, error = event.finish_reason, request.error
+        step = Step(index, event.text, event.tokens, probs, event.n_computed, stats, reason, error)
+        self._mailbox.post(self._receive, step)
+
+    def _receive(self, step: Step) -> None:
+        """In the loop's thread."""
+        if self._asleep and not self._unread and not step.finish_reason:
+            try:
+                if self._take(step):
+                    self.answers[step.index].gather(step)
+                    return
+            except Exception as error:
+                step = msgspec.structs.replace(step, error=error)
+        self._unread.append(step)
+        if self._asleep and not self._asleep.done():
+            self._asleep.set_result(None)

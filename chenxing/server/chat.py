@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from chenxing.chat.tools import AnswerParser, CallStart, Reasoning, ToolPrompt
+from chenxing.chat.tools import AnswerParser, CallStart, Reasoning, ToolPrompt, finish_reason
 from chenxing.server.answers import Answer, Encoded, Job, Step
 from chenxing.server.chunks import Identity, ProgressReports
 from chenxing.server.constraints import constraint_of, is_free
@@ -18,7 +18,7 @@ from chenxing.server.native_form import native_form
 from chenxing.server.prompts import chat_prompt, encoded
 from chenxing.server.protocol.chat import ChatRequest
 from chenxing.server.protocol.sampling import sampling_params
-from chenxing.server.said import delta_of, message_of, reason
+from chenxing.server.said import delta_of, message_of
 from chenxing.server.service import Service, Wish
 from chenxing.server.stream import json_response, respond
 from chenxing.server.timings import timings, usage
@@ -96,7 +96,7 @@ class ChatWriter:
             yield chunk | (timed if self._fields.timings_per_token else {})
         if step.finish_reason:
             is_end = not self._fields.includes_usage or self._fields.timings_per_token
-            why = reason(step.finish_reason, self._n_calls[step.index])
+            why = finish_reason(step.finish_reason, self._n_calls[step.index])
             yield self._chunk(step.index, {}, why) | (timed if is_end else {})
 
     def tail(self) -> Iterator[dict[str, Any]]:
@@ -125,10 +125,10 @@ class ChatWriter:
         return {"choices": [choice], **self._identity.head("chat.completion.chunk")}
 
     def _choice(self, index: int, answer: Answer) -> dict[str, Any]:
-        assert answer.last
+        assert answer.last and answer.last.finish_reason
         parser = self._prompt.parser(Random())
         message = message_of(parser.feed(answer.text) + parser.finish())
-        why = reason(answer.last.finish_reason, len(message.get("tool_calls", ())))
+        why = finish_reason(answer.last.finish_reason, len(message.get("tool_calls", ())))
         choice: dict[str, Any] = {"finish_reason": why, "index": index, "message": message}
         if self._wish.n_alternatives is not None:
             choice["logprobs"] = {"content": self._probs(answer.probs)}

@@ -38,12 +38,14 @@ async def _serve(settings: ServeSettings) -> int:
         waiting = asyncio.create_task(stopped.wait())
         either: set[asyncio.Future[Any]] = {loading, waiting}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if loading.done():
+        if loading.done() and not (stopped.is_set() and loading.exception()):  # Ctrl-C may end what loading needs
             llm = loading.result()
             service.open(llm)
             for notice in llm.notices:
                 print(f"chenxing: {notice}", file=sys.stderr)
-            print(_line(service, sockets[0]), file=sys.stderr, flush=True)
+            address = _address(sockets[0])
+            print(_line(service, address), file=sys.stderr, flush=True)
+            settings.on_ready(address)
             await waiting
     finally:
         for listener in listeners:
@@ -100,13 +102,16 @@ def _stop_on_signals() -> asyncio.Event:
     return stopped
 
 
-def _line(service: Service, s: socket.socket) -> str:
-    llm = service.model
+def _address(s: socket.socket) -> str:
     host, port = s.getsockname()[:2]
-    host = f"[{host}]" if ":" in host else host
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _line(service: Service, address: str) -> str:
+    llm = service.model
     stats = llm.cache_stats
     cache = f"{stats.n_tokens} tokens in the prefix cache" + ("" if stats.is_writer else ", in memory only")
     return (
-        f"chenxing serve: http://{host}:{port} · {service.name} · {service.n_ctx} tokens of context · "
+        f"chenxing serve: {address} · {service.name} · {service.n_ctx} tokens of context · "
         f"{llm.n_threads} threads · {service.settings.n_slots} answers at once · {cache}"
     )

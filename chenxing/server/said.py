@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from chenxing.chat.tools import ArgumentsDelta, CallStart, ContentDelta, Done, Event, ReasoningDelta
+from chenxing.chat.tools import ArgumentsDelta, CallStart, ContentDelta, Done, Event, ReasoningDelta, WholeAnswer
 
 
 def delta_of(event: Event) -> dict[str, Any] | None:
@@ -24,26 +24,16 @@ def delta_of(event: Event) -> dict[str, Any] | None:
 
 def message_of(events: Iterable[Event]) -> dict[str, Any]:
     """The assistant's message. Members that there is nothing for are left out; content is null beside calls alone."""
-    content, reasoning = "", ""
-    calls: list[dict[str, Any]] = []
+    whole = WholeAnswer()
     for event in events:
-        match event:
-            case ContentDelta(text):
-                content += text
-            case ReasoningDelta(text):
-                reasoning += text
-            case CallStart(_, call_id, name):
-                calls.append({"id": call_id, "type": "function", "function": {"name": name, "arguments": ""}})
-            case ArgumentsDelta(index, text):
-                calls[index]["function"]["arguments"] += text
+        whole.add(event)
+    content, reasoning, calls = whole.content, whole.reasoning, whole.calls
     message: dict[str, Any] = {"role": "assistant", "content": content if content or not calls else None}
     if reasoning:
         message["reasoning_content"] = reasoning
     if calls:
-        message["tool_calls"] = calls
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in calls
+        ]
     return message
-
-
-def reason(finish_reason: str | None, n_calls: int) -> str | None:
-    """OpenAI's finish_reason: calls are one if the model ended by itself."""
-    return "tool_calls" if n_calls and finish_reason == "stop" else finish_reason

@@ -1,5 +1,6 @@
 """How a server runs: what the command line decided, frozen."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ class ServeSettings:
     has_slots, has_metrics, has_prompts
                        GET /slots and GET /metrics answer; answers carry their prompts in `__verbose`
     has_ui             there are pages for people, at / and /docs
+    on_ready           told the address when the model is loaded, in the event loop's thread
     """
 
     model: str
@@ -59,6 +61,7 @@ class ServeSettings:
     has_metrics: bool = False
     has_prompts: bool = False
     has_ui: bool = True
+    on_ready: Callable[[str], None] = lambda address: None
     body_bytes: int = BODY_BYTES
     body_seconds: float = BODY_SECONDS
     shutdown_seconds: float = SHUTDOWN_SECONDS

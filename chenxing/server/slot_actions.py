@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
+from chenxing.file_names import is_ordinary
 from chenxing.server.answers import Encoded
 from chenxing.server.decoding import read_body
 from chenxing.server.failures import disabled, invalid
@@ -48,8 +49,10 @@ async def slot_action(request: web.Request) -> web.Response:
     if action not in ("save", "restore"):
         raise invalid(f"action: expected save, restore or erase, found {action!r}")
     fields = await read_body(request, SlotFile)
-    if not _NAME.fullmatch(fields.filename):
-        raise invalid("filename: expected letters, digits, '.', '_' and '-' only, without a folder")
+    if not _NAME.fullmatch(fields.filename) or not is_ordinary(fields.filename):
+        raise invalid(
+            "filename: expected letters, digits, '.', '_' and '-' only, without a folder, that are no name of a device"
+        )
     act = _save if action == "save" else _restore
     return json_response(await act(service, slot, folder / fields.filename, fields.filename))
 
@@ -66,7 +69,10 @@ def _slot(service: Service, number: str) -> Slot:
 async def _save(service: Service, slot: Slot, path: Path, name: str) -> dict[str, object]:
     started = time.perf_counter()
     data = msgspec.json.encode(SavedSlot(model=service.model.path.name, tokens=slot.ids))
-    await service.in_text_thread(lambda: path.write_bytes(data))
+    try:
+        await service.in_text_thread(lambda: path.write_bytes(data))
+    except OSError as error:
+        raise invalid(f"filename: {name} cannot be written: {error.strerror}") from None
     timings = {"save_ms": 1000 * (time.perf_counter() - started)}
     head = {"id_slot": slot.number, "filename": name}
     return {**head, "n_saved": _n_computed(slot.ids), "n_written": len(data), "timings": timings}

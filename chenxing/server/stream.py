@@ -3,8 +3,8 @@
 Source: WHATWG HTML, "Server-sent events"; OpenAI's streaming format.
 """
 
+import asyncio
 import logging
-import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from chenxing.server.service import Service
 
 KEEP_ALIVE_SECONDS = 5.0  # of silence, while a prompt is computed or waits: proxies and clients give up otherwise
 _log = logging.getLogger("chenxing.server")
-_encode = msgspec.json.Encoder().encode
+to_json = msgspec.json.Encoder().encode
 
 
 class Writer(Protocol):
@@ -33,13 +33,13 @@ class Writer(Protocol):
 
 def json_response(body: Any, status: int = 200) -> web.Response:
     """A body of JSON."""
-    return web.Response(body=_encode(body), status=status, content_type="application/json", charset="utf-8")
+    return web.Response(body=to_json(body), status=status, content_type="application/json", charset="utf-8")
 
 
 async def respond(
     request: web.Request, service: Service, job: Job, writer: Writer, *, stream: bool
 ) -> web.StreamResponse:
-    """Send a job's answers. If the client goes, aiohttp cancels this and the job ends before its next token."""
+    """Send a job's answers. If the client goes, aiohttp cancels this and the job ends at once."""
     try:
         if not stream:
             await job.drain()
@@ -54,15 +54,10 @@ async def _streamed(request: web.Request, job: Job, writer: Writer) -> web.Strea
     response.headers["X-Accel-Buffering"] = "no"
     response.headers.update(request[HEADERS])
     await response.prepare(request)
-    written = time.monotonic()
+    stream = _Stream(request, response, writer)
     try:
-        async for step in job.steps(KEEP_ALIVE_SECONDS):
-            data = b"".join(_event(chunk) for chunk in writer.chunks(step)) if step else b""
-            if not data and time.monotonic() - written >= KEEP_ALIVE_SECONDS:
-                data = b": keep-alive\n\n"
-            if data:
-                await response.write(data)
-                written = time.monotonic()
+        async for step in job.steps(stream.take):
+            await stream.write(step)
         end = b"".join(_event(chunk) for chunk in writer.tail())
         await response.write(end + (b"data: [DONE]\n\n" if writer.says_done else b""))
     except (ConnectionError, OSError):
@@ -72,9 +67,63 @@ async def _streamed(request: web.Request, job: Job, writer: Writer) -> web.Strea
         if failure.status == 500:
             _log.error("a stream failed", exc_info=error)
         await response.write(_event(failure.body()))
+    finally:
+        stream.close()
     await response.write_eof()
     return response
 
 
+class _Stream:
+    """Writes steps, and a sign of life whenever nothing was written for KEEP_ALIVE_SECONDS."""
+
+    def __init__(self, request: web.Request, response: web.StreamResponse, writer: Writer) -> None:
+        self._protocol, self._response, self._writer = request.protocol, response, writer
+        self._loop = asyncio.get_running_loop()
+        self._written = self._loop.time()
+        self._timer = self._loop.call_later(KEEP_ALIVE_SECONDS, self._look)
+
+    def close(self) -> None:
+        self._timer.cancel()
+
+    def take(self, step: Step) -> bool:
+        """Write a step at once; or say that it has to wait until the client has read."""
+        if not self._is_free:
+            return False
+        if data := self._data(step):
+            self._write_now(data)
+        return True
+
+    async def write(self, step: Step) -> None:
+        """Write a step when the client has read. Raises ConnectionError if it has gone."""
+        if data := self._data(step):
+            await self._response.write(data)
+            self._written = self._loop.time()
+
+    def _data(self, step: Step) -> bytes:
+        return b"".join(_event(chunk) for chunk in self._writer.chunks(step))
+
+    @property
+    def _is_free(self) -> bool:
+        """There is somebody, and what was written is on its way."""
+        return self._protocol.connected and not self._protocol.writing_paused
+
+    def _write_now(self, data: bytes) -> None:
+        """To a free connection: aiohttp's write has nothing to wait for there."""
+        try:
+            self._response.write(data).send(None)
+        except StopIteration:
+            self._written = self._loop.time()
+        else:
+            raise AssertionError("a write to a free connection waits")
+
+    def _look(self) -> None:
+        silence = self._loop.time() - self._written
+        if silence >= KEEP_ALIVE_SECONDS:
+            silence = 0.0
+            if self._is_free:  # else it has things to read
+                self._write_now(b": keep-alive\n\n")
+        self._timer = self._loop.call_later(KEEP_ALIVE_SECONDS - silence, self._look)
+
+
 def _event(chunk: dict[str, Any]) -> bytes:
-    return b"data: " + _encode(chunk) + b"\n\n"
+    return b"data: " + to_json(chunk) + b"\n\n"

@@ -23,6 +23,7 @@ from chenxing.terminal.agent_setup import Setup, builtin_tools, mcp_tools_of, re
 from chenxing.terminal.agent_show import JsonWatcher, TextWatcher, Watcher
 from chenxing.terminal.args import cache_options, model_options, template_kwargs, template_override
 from chenxing.terminal.inputs import PipedInput, joined_prompt, piped_input
+from chenxing.terminal.interrupt import pythons_own_interrupt
 
 if TYPE_CHECKING:
     from chenxing.agent.model import Model
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         tools = builtin_tools(setup)
         watcher: Watcher = JsonWatcher() if args.json else TextWatcher()
         try:
-            with _model(args, setup) as model:
+            with _model(args, setup) as model, pythons_own_interrupt():
                 return asyncio.run(_run(setup, model, tools, start, store, watcher))
         except KeyboardInterrupt:
             name = start.run if isinstance(start, Checkpoint) else start

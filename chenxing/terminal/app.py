@@ -12,6 +12,8 @@ from typing import Any
 from chenxing.terminal import last_model
 from chenxing.terminal.numbers import at_least
 from chenxing.terminal.parser import Parser
+from chenxing.terminal.serve import add_parsers as add_serve_parsers
+from chenxing.terminal.serve import serve, serve_options
 from chenxing.terminal.window_close import stop_when_window_closes
 
 _DESCRIPTION = """\
@@ -19,7 +21,6 @@ Serves a model on this machine and opens its page in the browser. MODEL is what 
 the last one that was used here, at first smollm2. A second `chenxing app` opens the page of the first.
 """
 _HOST = "127.0.0.1"
-_POLL_S = 0.2
 
 
 def add_parsers(subparsers: Any, start: Callable[[dict[str, Any]], int]) -> None:
@@ -33,28 +34,19 @@ def add_parsers(subparsers: Any, start: Callable[[dict[str, Any]], int]) -> None
 
 def _run(args: argparse.Namespace, start: Callable[[dict[str, Any]], int]) -> int:
     if args.model is None and is_ours(args.port):
-        _open_page(args.port)
+        _open(f"http://{_HOST}:{args.port}/")
         return 0
     model, port = args.model or last_model.recall(), free_port(args.port)
     print(f"chenxing: starting {model}. Close this window, or press Ctrl-C, to stop.", file=sys.stderr)
-    ended = threading.Event()
-    watcher = threading.Thread(target=_open_when_ready, args=(model, port, ended), name="browser", daemon=True)
-    watcher.start()
-    try:
-        with stop_when_window_closes():
-            return _serve([model, "--port", str(port)], start)
-    finally:
-        ended.set()
+    with stop_when_window_closes():
+        return serve(_options(model, port), start, _open_page)
 
 
-def _serve(words: list[str], start: Callable[[dict[str, Any]], int]) -> int:
-    """`chenxing serve` with these words, so that all else is as there."""
-    from chenxing.terminal import serve
-
+def _options(model: str, port: int) -> dict[str, Any]:
+    """Those of `chenxing serve`, so that all else is as there."""
     subparsers = Parser(prog="chenxing").add_subparsers()
-    serve.add_parsers(subparsers, start)
-    args = subparsers.choices["serve"].parse(words)
-    return int(args.run(args))
+    add_serve_parsers(subparsers, lambda options: 0)
+    return serve_options(subparsers.choices["serve"].parse([model, "--port", str(port)]))
 
 
 def free_port(wanted: int) -> int:
@@ -86,17 +78,13 @@ def _ask(port: int, path: str) -> Any:
     return direct.open(f"http://{_HOST}:{port}{path}", timeout=2)
 
 
-def _open_when_ready(model: str, port: int, ended: threading.Event) -> None:
-    while not ended.wait(_POLL_S):
-        if is_ours(port):
-            last_model.remember(model)
-            _open_page(port)
-            return
+def _open_page(address: str) -> None:
+    """In a thread of its own: starting a browser can take long."""
+    threading.Thread(target=_open, args=(f"{address}/",), name="browser", daemon=True).start()
 
 
-def _open_page(port: int) -> None:
+def _open(url: str) -> None:
     import webbrowser
 
-    url = f"http://{_HOST}:{port}/"
     if not webbrowser.open(url):
         print(f"chenxing: no browser could be started: open {url}", file=sys.stderr)

@@ -57,14 +57,25 @@ def add_parsers(subparsers: Any, start: Callable[[dict[str, Any]], int]) -> None
     add_spec_flags(parser.add_argument_group("speculative decoding, which changes no answer"))
     add_sampling_flags(parser.add_argument_group("sampling", "for requests that do not say otherwise"))
     _add_ignored_flags(parser.add_argument_group("accepted for llama-server's sake, without effect"))
-    parser.set_defaults(run=lambda args: _serve(serve_options(args), start))
+    parser.set_defaults(run=lambda args: serve(serve_options(args), start))
 
 
-def _serve(options: dict[str, Any], start: Callable[[dict[str, Any]], int]) -> int:
-    code = start(options | {"model_options": options["model_options"] | {"on_progress": _progress()}})
-    if code == 0:
+def serve(
+    options: dict[str, Any],
+    start: Callable[[dict[str, Any]], int],
+    on_ready: Callable[[str], None] = lambda address: None,
+) -> int:
+    """Starts a server with these options of `serve_options`; shows what loading does, and notes which model it was.
+
+    on_ready: told the address when requests are answered. -> the exit code
+    """
+
+    def ready(address: str) -> None:
         last_model.remember(options["model"])
-    return code
+        on_ready(address)
+
+    model_options = options["model_options"] | {"on_progress": _progress()}
+    return start(options | {"model_options": model_options, "on_ready": ready})
 
 
 def _progress() -> Callable[[str, float], None]:

@@ -17,7 +17,7 @@ from chenxing.tokenizer.bytelevel import BYTE_TEXTS, to_byte_text
 from chenxing.tokenizer.cache import Arrays
 from chenxing.tokenizer.merging import NO_PAIR, Merger
 from chenxing.tokenizer.pretokenizers import PreTokenizer
-from chenxing.tokenizer.spacewords import SPACE, SPACE_BYTES, find_joints, word_expression
+from chenxing.tokenizer.spacewords import SPACE, SPACE_BYTES, find_joints, word_finder
 from chenxing.tokenizer.symbols import Symbols, pack_texts
 from chenxing.tokenizer.tables import PairTable, build_pair_table
 from chenxing.tokenizer.vocabulary import Vocabulary
@@ -68,7 +68,7 @@ class Bpe:
         self._symbols = Symbols(vocabulary, tables)
         self._pairs = PairTable(tables)
         self._splitter = WordSplitter(pre.rules)
-        self._space_words = word_expression(tables).findall
+        self._space_words = word_finder(tables)
         self._merger = Merger(self._find)
         self._words = WordCache(self._encode_word)
         self._byte_symbols = [self._symbols.number(text) for text in BYTE_TEXTS] if pre.byte_level else []

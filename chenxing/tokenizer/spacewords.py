@@ -7,6 +7,8 @@ are tokenised each for itself, with the same result.
 """
 
 import re
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 
 import numpy as np
 
@@ -15,11 +17,12 @@ from chenxing.tokenizer.cache import Arrays
 SPACE = "▁"
 SPACE_BYTES = SPACE.encode()
 
+_WHOLE = itemgetter(0)  # of a match
 _BEFORE_SPACE = re.compile(f"(.)(?={SPACE})", re.DOTALL)
 
 
 def find_joints(texts: list[bytes]) -> Arrays:
-    """Arrays for `word_expression`: the characters that stand before U+2581 in a token."""
+    """Arrays for `word_finder`: the characters that stand before U+2581 in a token."""
     joints: set[str] = set()
     for text in texts:
         if text.find(SPACE_BYTES, 1) > 0:
@@ -27,8 +30,9 @@ def find_joints(texts: list[bytes]) -> Arrays:
     return {"joints": np.array(sorted(map(ord, joints)), np.uint32)}
 
 
-def word_expression(arrays: Arrays) -> re.Pattern[str]:
-    """Finds all words of a text in which spaces are escaped."""
+def word_finder(arrays: Arrays) -> Callable[[str], Iterator[str]]:
+    """Finds all words of a text in which spaces are escaped, one by one: findall would keep other threads waiting."""
     joints = "".join(re.escape(chr(point)) for point in arrays["joints"].tolist())
     inner = f"(?:[^{SPACE}]|(?<=[{joints}]){SPACE})*" if joints else f"[^{SPACE}]*"
-    return re.compile("." + inner, re.DOTALL)
+    find = re.compile("." + inner, re.DOTALL).finditer
+    return lambda text: map(_WHOLE, find(text))

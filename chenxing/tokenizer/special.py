@@ -12,12 +12,14 @@ Source  llama.cpp b11434, src/llama-vocab.cpp: llama_vocab::impl::tokenizer_st_p
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from chenxing.tokenizer.vocabulary import Attr, Vocabulary
 
 _SPACES = b" \t\n\v\f\r"
+_WINDOW = 1 << 15  # bytes: a fraction of a millisecond
 
 
 class Span(NamedTuple):
@@ -89,31 +91,34 @@ class _Presence:
     def __init__(self, texts: dict[int, bytes]) -> None:
         self._tokens = {text: token for token, text in texts.items()}
         self._lengths: dict[bytes, set[int]] = defaultdict(set)
-        runs: dict[bytes, list[int]] = defaultdict(list)
+        runs: dict[bytes, list[bytes]] = defaultdict(list)
         for text in texts.values():
             if text.count(text[:1]) == len(text):
-                runs[text[:1]].append(len(text))
+                runs[text[:1]].append(text)
             else:
                 self._lengths[text[:2]].add(len(text))
         self._starts = _expression(self._lengths) if self._lengths else re.compile(b"(?!)")
-        self._runs = [
-            (byte, lengths, re.compile(re.escape(byte) + b"{%d,}" % min(lengths))) for byte, lengths in runs.items()
-        ]
+        self._runs = [sorted(same, key=len) for same in runs.values()]
 
     def tokens(self, data: bytes) -> set[int]:
         found: set[int] = set()
-        match = self._starts.search(data)
-        while match:
-            start = match.start()
-            for length in self._lengths[match[0]]:
+        for start in self._places(data):
+            for length in self._lengths[data[start : start + 2]]:
                 token = self._tokens.get(data[start : start + length])
                 if token is not None:
                     found.add(token)
-            match = self._starts.search(data, start + 1)
-        for byte, lengths, expression in self._runs:
-            longest = max(map(len, expression.findall(data)), default=0)
-            found.update(self._tokens[byte * length] for length in lengths if length <= longest)
+        for same in self._runs:
+            found.update(self._tokens[text] for text in takewhile(data.__contains__, same))
         return found
+
+    def _places(self, data: bytes) -> Iterator[int]:
+        """Where a text may begin. In windows, since no other thread runs while an expression looks for its match."""
+        for first in range(0, len(data), _WINDOW):
+            end = first + _WINDOW + 1  # the last pair begins at the window's last byte
+            match = self._starts.search(data, first, end)
+            while match:
+                yield match.start()
+                match = self._starts.search(data, match.start() + 1, end)
 
 
 def _expression(starts: dict[bytes, set[int]]) -> re.Pattern[bytes]:

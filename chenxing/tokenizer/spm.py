@@ -15,7 +15,7 @@ from chenxing.errors import TokenizerError
 from chenxing.tokenizer import utf8
 from chenxing.tokenizer.cache import Arrays
 from chenxing.tokenizer.merging import NO_PAIR, Merger, pack
-from chenxing.tokenizer.spacewords import SPACE_BYTES, find_joints, word_expression
+from chenxing.tokenizer.spacewords import SPACE_BYTES, find_joints, word_finder
 from chenxing.tokenizer.symbols import Symbols, pack_texts
 from chenxing.tokenizer.vocabulary import Vocabulary
 from chenxing.tokenizer.words import WordCache
@@ -48,7 +48,7 @@ class Spm:
         self._vocabulary, self._may_make, self._add_space_prefix = vocabulary, may_make, add_space_prefix
         self._ranks = tables["ranks"].data
         self._symbols = Symbols(vocabulary, tables)
-        self._split = word_expression(tables).findall
+        self._split = word_finder(tables)
         self._merger = Merger(self._find)
         self._words = WordCache(lambda word: self._encode_characters([c.encode() for c in word]))
 

@@ -13,7 +13,7 @@ import numpy as np
 from chenxing.tokenizer import utf8
 from chenxing.tokenizer.cache import Arrays
 from chenxing.tokenizer.normalizer import Normalizer
-from chenxing.tokenizer.spacewords import find_joints, word_expression
+from chenxing.tokenizer.spacewords import find_joints, word_finder
 from chenxing.tokenizer.vocabulary import TokenType, Vocabulary
 from chenxing.tokenizer.words import WordCache
 
@@ -47,7 +47,7 @@ class Ugm:
         normal = vocabulary.scores[vocabulary.types == TokenType.NORMAL]
         lowest = normal.min() if len(normal) else np.finfo(np.float32).max
         self._unknown_score = float(lowest - _UNKNOWN_PENALTY)
-        self._split = word_expression(tables).findall if _is_exact(vocabulary.scores) else lambda text: [text]
+        self._split = word_finder(tables) if _is_exact(vocabulary.scores) else lambda text: [text]
         self._pieces: dict[str, tuple[int, float] | None] = {}
         self._words = WordCache(self._encode_word)
 

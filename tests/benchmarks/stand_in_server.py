@@ -12,7 +12,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if max(body["prompt"]) >= 1000:
+        if body["prompt"] == [1000]:
             self._begin(400)
             self.wfile.write(b"no such token")
             return

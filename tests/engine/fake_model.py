@@ -2,7 +2,7 @@
 
 import ctypes
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from chenxing.engine import Event, Limits, Request, Shift
 from chenxing.engine.loop import Loop
 from chenxing.engine.speculation import Speculation
+from chenxing.kernels.cut import Cut, StepCut
 from chenxing.kernels.layout import PAGE
 from chenxing.kvcache import KVCache
 from chenxing.models import Run
@@ -32,14 +33,26 @@ def logits_of(state: int) -> np.ndarray:
 
 
 class FakeModel:
-    """Keeps what it was asked to run in `steps`: for each step, the rows of each run."""
+    """Keeps what it was asked to run in `steps`: for each step, the rows of each run.
 
-    def __init__(self) -> None:
+    during  called while a step runs; if it ends the step, nonsense is left behind, and one more is `n_cut`
+    """
+
+    def __init__(self, cut: Cut | None = None) -> None:
         self.steps: list[list[int]] = []
+        self.cut, self.n_cut = cut or Cut(), 0
+        self.during: Callable[[Sequence[Run]], None] = lambda _runs: None
 
     def step(self, runs: Sequence[Run]) -> np.ndarray:
         assert sum(len(run.tokens) for run in runs) <= N_BATCH
         assert sum(len(run.outputs) for run in runs) <= N_OUTPUTS
+        self.during(runs)
+        if self.cut.is_set:
+            self.n_cut += 1
+            for run in runs:
+                for position in range(run.position, run.position + len(run.tokens)):
+                    _word(run, position).value = 12345
+            raise StepCut
         self.steps.append([len(run.tokens) for run in runs])
         rows = []
         for run in runs:
@@ -126,10 +139,13 @@ class Bench:
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.model = FakeModel()
+        cut = Cut()
+        self.model = FakeModel(cut)
         ram_bytes = self.n_pages * PAGE_BYTES
         self.cache = KVCache(PAGE_BYTES, ram_bytes=ram_bytes, folder=None, fingerprint={}, disk_bytes=0)
-        self.loop = Loop(self.model, self.cache, self.n_ctx, self.n_slots, self.n_batch, speculation=self.speculation)
+        self.loop = Loop(
+            self.model, self.cache, self.n_ctx, self.n_slots, self.n_batch, speculation=self.speculation, cut=cut
+        )
 
     def submit(self, *requests: Request) -> Request:
         for r in requests:

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
-from engine.fake_model import EOG, N_VOCAB, Bench, FakeSampler, alone, expect_alone, prompt, request, upto
+from engine.fake_drafter import Longest
+from engine.fake_model import EOG, N_VOCAB, Bench, FakeModel, FakeSampler, alone, expect_alone, prompt, request, upto
 
 from chenxing.engine import Limits, Request
+from chenxing.engine.speculation import Speculation
+from chenxing.engine.speculation.draft_model import DraftModel
 
 ENDLESS = Limits()
 
@@ -72,6 +75,70 @@ def test_cancelled_while_its_step_runs() -> None:
     bench.submit(r)
     bench.steps(1)
     assert r.finish_reason == "cancelled" and r.text == ""
+
+
+def test_a_step_for_a_cancelled_request_alone_ends_early() -> None:
+    bench, n_before = Bench(n_batch=40), 2
+    ids = prompt(200)
+    r = bench.submit(request(ids, limits=upto(20)))
+    bench.steps(n_before)
+    stats = bench.loop.stats()
+    bench.model.during = lambda _: r.cancel()
+    bench.steps(1)
+    assert bench.model.n_cut == 1 and bench.loop.stats() == stats and r.finish_reason is None
+    bench.check_conserved()
+    bench.steps(1)
+    assert r.finish_reason == "cancelled" and bench.loop.is_idle
+    bench.model.during = lambda _: None
+    again = bench.submit(request(ids, limits=upto(20)))
+    bench.finish()
+    assert again.stats.n_cached == 40 * n_before  # whole steps stay, for this step was none
+    expect_alone(again, bench.n_ctx)
+
+
+def test_a_step_that_others_have_a_part_in_goes_on() -> None:
+    bench = Bench()
+    victim, other = (request(prompt(60, i), limits=upto(9)) for i in (1, 2))
+    bench.submit(victim, other)
+    bench.model.during = lambda _: victim.cancel()
+    bench.finish()
+    assert bench.model.n_cut == 0 and victim.finish_reason == "cancelled"
+    expect_alone(other, bench.n_ctx)
+
+
+@pytest.mark.parametrize("is_twin", [True, False])
+def test_a_step_that_others_wait_for_goes_on(is_twin: bool) -> None:
+    bench = Bench(n_batch=40)
+    ids = prompt(100)
+    victim = request(ids, limits=upto(9))
+    other = request(ids if is_twin else [*ids, 1], limits=upto(9), twin_of=victim if is_twin else None)
+    bench.submit(victim, other)
+    bench.model.during = lambda _: victim.cancel()
+    bench.finish()
+    assert bench.model.n_cut == 0 and bench.model.steps[0] == [40] and other.stats.n_cached >= 32
+    expect_alone(other, bench.n_ctx)
+
+
+def test_a_draft_model_ends_with_the_step_that_it_drafts_for() -> None:
+    def end(_runs: object) -> None:
+        if small.steps:  # behind the answer's tokens, within the draft
+            r.cancel()
+
+    class Small(FakeModel):
+        def close(self) -> None: ...
+
+    small, cache = Small(), Bench().cache
+    speculation = Speculation(DraftModel(small, cache, 256, N_VOCAB), 5, policy=Longest())
+    bench = Bench(speculation=speculation)
+    small.cut = bench.model.cut
+    r = bench.submit(request(prompt(30), limits=upto(50)))
+    bench.steps(1)
+    small.during = end
+    bench.steps(1)
+    assert small.n_cut == 1 and bench.model.steps == [[30]] and r.stats.n_generated == 1
+    bench.finish()
+    cache.check_integrity()
+    assert r.finish_reason == "cancelled" and cache.n_free == cache.n_pages
 
 
 def test_twins_share_the_prompt_and_its_last_logits() -> None:

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -87,6 +88,29 @@ def test_closing_cancels_what_runs() -> None:
     thread.close()
     assert r.finish_reason == "cancelled" and r.text and not driven.is_driven
     driven.check_conserved()
+
+
+def test_closing_ends_the_running_step() -> None:
+    driven, thread = start()
+    is_running = threading.Event()
+
+    def run_long(_runs: object) -> None:
+        is_running.set()
+        deadline = time.monotonic() + 30
+        while not driven.model.cut.is_set and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    driven.model.during = run_long
+    r = request(prompt(5), limits=Limits(9))
+    driven.loop.submit(r)
+    assert is_running.wait(30)
+    thread.close()
+    assert driven.model.n_cut and not driven.model.steps and r.finish_reason == "cancelled" and not r.text
+    driven.check_conserved()
+    driven.model.during = lambda _: None
+    again = driven.submit(request(prompt(5), limits=Limits(9)))  # others may go on with the engine
+    driven.finish()
+    assert again.text == alone(prompt(5), 256, limits=Limits(9))[0]
 
 
 def test_a_failing_model_ends_its_requests_and_not_the_thread() -> None:

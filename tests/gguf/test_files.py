@@ -1,4 +1,6 @@
+import errno
 import io
+import mmap
 import os
 import pickle
 import struct
@@ -7,7 +9,7 @@ import zipfile
 import pytest
 from handmade import gguf_file
 
-from chenxing.errors import ModelFileError
+from chenxing.errors import ModelFileError, OutOfMemoryError
 from chenxing.gguf.files import listed, map_file
 
 
@@ -103,3 +105,14 @@ def test_listed():
     assert listed(["a"]) == "a"
     assert listed([*"abcde"]) == "a, b, c, d, e"
     assert listed([*"abcdefg"]) == "a, b, c, d, e and 2 more"
+
+
+def test_too_little_memory_is_no_fault_of_the_file(tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    path = tmp_path / "a.gguf"
+    path.write_bytes(gguf_file())
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    with pytest.raises(OutOfMemoryError, match=r"a\.gguf: there is no room for a file of \d+ bytes"):
+        map_file(path)

@@ -17,9 +17,9 @@ def test_listing(hub):
 
 def test_file_names_that_would_leave_the_folder_are_not_taken(hub):
     hub.repos["owner/repo"] = StandInRepo(
-        {"../a.gguf": b"", "/b.gguf": b"", "x\\..\\c.gguf": b"", "C:d.gguf": b"", "e.gguf": b""}
+        {"../a.gguf": b"", "/b.gguf": b"", "x\\..\\c.gguf": b"", "C:d.gguf": b"", "nul/d.gguf": b"", "e/f.gguf": b""}
     )
-    assert [file.path for file in open_repository("owner/repo").files] == ["e.gguf"]
+    assert [file.path for file in open_repository("owner/repo").files] == ["e/f.gguf"]
 
 
 def test_no_such_repository(hub, monkeypatch):

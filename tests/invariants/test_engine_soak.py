@@ -7,11 +7,13 @@ with weights.
 """
 
 import random
+import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 from engine.fake_drafter import Longest, Seer
 from engine.fake_model import EOG, Bench, FakeSampler, alone, request
@@ -21,10 +23,11 @@ from chenxing.engine import Limits, Request
 from chenxing.engine.loop import Loop
 from chenxing.engine.speculation import Speculation
 from chenxing.gguf import open_gguf
+from chenxing.kernels.cut import Cut, StepCut
 from chenxing.kernels.layout import PAGE
 from chenxing.kernels.library import KernelLibrary
 from chenxing.kvcache import KVCache
-from chenxing.models import load_model
+from chenxing.models import Run, load_model
 from chenxing.models.model import page_bytes, read_model
 from chenxing.sampling import Sampler, SamplingParams
 from chenxing.tokenizer import load_tokenizer
@@ -111,6 +114,44 @@ def test_every_answer_is_the_one_it_gets_alone(n: int, n_pages: int, n_slots: in
     assert drafts.n_tokens > drafts.n_accepted > 3 * n if n_draft else not drafts.n_tokens
 
 
+@pytest.mark.parametrize(("n_pages", "n_slots", "n_draft", "seed"), [(9, 2, 0, 1), (9, 3, 4, 2), (40, 8, 2, 3)])
+def test_cancelled_while_their_steps_run(n_pages: int, n_slots: int, n_draft: int, seed: int) -> None:
+    """A step ends early if all whom it serves are cancelled, and only then; to everybody else it has never been."""
+    rng, n_ctx = random.Random(seed), 8 * PAGE
+    speculation = Speculation(Seer(0.7), n_draft, policy=Longest()) if n_draft else None
+    bench = Bench(n_ctx=n_ctx, n_slots=n_slots, n_pages=n_pages, n_batch=40, speculation=speculation)
+    mine: list[Request] = []
+    n_served: Counter[int] = Counter()
+
+    def cancel_some(runs: Sequence[Run]) -> None:
+        running = [r for run in runs for r in bench.running if r.sequence and r.sequence.table is run.pages]
+        assert len(running) == len(runs)
+        others = [r for r in bench.waiting if r.twin_of in running or (r.awaits and r.awaits[0] in running)]
+        if rng.random() < 0.05:
+            for r in [*running, *rng.choices(others, k=rng.choice((0, len(others)))), *rng.choices(mine, k=1)]:
+                r.cancel()
+        served = [*running, *others]
+        assert bench.model.cut.is_set == all(r.is_cancelled for r in served)
+        n_served[len(served)] += bench.model.cut.is_set
+
+    bench.model.during = cancel_some
+    for group in Traffic(rng, n_ctx).requests(400):
+        bench.submit(*group)
+        mine += group
+        bench.steps(rng.choice((0, 2, 5, 30)))
+        if rng.random() < 0.1:
+            bench.check_conserved()
+    bench.finish()
+    assert bench.model.n_cut == n_served.total() > 30 and n_served[1] and n_served[2]
+    for r in mine:
+        check(r, n_ctx)
+    assert Counter(event.request for event in bench.events if event.finish_reason) == Counter(mine)
+    reasons = Counter(r.finish_reason for r in mine)
+    assert min(reasons["stop"], reasons["length"]) > 20 and "error" not in reasons
+    stats = bench.loop.stats()
+    assert stats.n_steps == len(bench.model.steps) and stats.n_computed == sum(map(sum, bench.model.steps))
+
+
 def check(r: Request, n_ctx: int) -> None:
     """The answer is the one without an engine, as far as it got."""
     sampler, ids = r.sampler, r.ids[: r.n_prompt]
@@ -135,7 +176,15 @@ class RealModel:
         gguf = open_gguf(self.path)
         hp = read_model(gguf, self.n_ctx)
         self.tokenizer, self.page_bytes = load_tokenizer(gguf), page_bytes(hp)
-        self.model = load_model(gguf, hp, KernelLibrary(), 2)
+        self.cut, self.n_cut = Cut(), 0
+        self.model = load_model(gguf, hp, KernelLibrary(), 2, cut=self.cut)
+
+    def step(self, runs: Sequence[Run]) -> np.ndarray:
+        try:
+            return self.model.step(runs)
+        except StepCut:
+            self.n_cut += 1
+            raise
 
     def request(self, spec: tuple[list[int], int, int]) -> Request:
         ids, seed, max_tokens = spec
@@ -147,10 +196,10 @@ class RealModel:
     def loop(self, n_pages: int, n_slots: int) -> tuple[Loop, KVCache]:
         ram_bytes = n_pages * self.page_bytes
         cache = KVCache(self.page_bytes, ram_bytes=ram_bytes, folder=None, fingerprint={}, disk_bytes=0)
-        return Loop(self.model, cache, self.n_ctx, n_slots), cache
+        return Loop(self, cache, self.n_ctx, n_slots, cut=self.cut), cache
 
     def alone(self, spec: tuple[list[int], int, int]) -> str:
-        loop, _ = self.loop(9, 1)
+        loop, _ = self.loop(self.n_ctx // PAGE + 1, 1)
         r = self.request(spec)
         loop.submit(r)
         while not loop.is_idle:
@@ -196,6 +245,33 @@ def test_a_crowd_of_a_toy_model(name: str, tmp_path: Path) -> None:
         crowd(model, [prompt(150, 1), prompt(200, 2), prompt(20, 3)], 24, 1)
     finally:
         model.model.close()
+
+
+def test_a_toy_model_is_cancelled_at_any_instant(tmp_path: Path) -> None:
+    """From another thread, while long prompts are computed one after the other; some are not, and notice nothing."""
+    model, rng, n_pages = RealModel(TOYS["qwen3-Q4_K"].write(tmp_path), 32 * PAGE), random.Random(1), 70
+    text = prompt(1000, 1)
+    loop, cache = model.loop(n_pages, 1)
+    expected = {i: model.alone((text[i:], i, 4)) for i in range(0, 200, 40)}
+    while model.n_cut < 12:
+        first = rng.choice(list(expected))
+        victims = [model.request((text[first:], first, 4)) for _ in range(2)]
+        survivor = model.request((text[first:], first, 4))
+        for r in (*victims, survivor):
+            loop.submit(r)
+        timers = [threading.Timer(rng.random() * 0.05, r.cancel) for r in victims]
+        for timer in timers:
+            timer.start()
+        while not loop.is_idle:
+            loop.step()
+        for timer in timers:
+            timer.join()
+        assert survivor.text == expected[first]
+        assert all(r.text == expected[first] or r.finish_reason == "cancelled" for r in victims)
+        cache.check_integrity()
+        assert loop.stats().n_free == n_pages
+        cache.forget(text[first:])  # so that there is something to compute again
+    model.model.close()
 
 
 @pytest.mark.model

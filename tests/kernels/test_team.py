@@ -8,6 +8,7 @@ import pytest
 from in_process import HERE
 
 from chenxing.kernels import layout as L
+from chenxing.kernels.cut import Cut, StepCut
 from chenxing.kernels.memory import address, aligned
 from chenxing.kernels.team import STEP, WORKER, Team
 from chenxing.models.program import Part, Program, Prologue
@@ -31,6 +32,22 @@ class TestLibrary:
 @pytest.fixture(scope="module")
 def library(compiler):
     return TestLibrary(compiler, HERE[0])
+
+
+class Chain:
+    """Ops that each add 1 to their own cells; one of them may set the word of a cut with one chunk more, its first."""
+
+    def __init__(self, library, cut: Cut, sizes: list[int], cuts_at: int | None = None) -> None:
+        self.cells = [aligned(n, np.int64) for n in sizes]
+        self.program = Program()
+        for i, cells in enumerate(self.cells):
+            setter = [Part(ADD, [cut.address, 1, 1], 1)] if i == cuts_at else []
+            self.program.add([*setter, Part(ADD, [address(cells), 1, 1], len(cells))])
+        self.program.finish(library)
+
+    def counts(self) -> list[set[int]]:
+        """How often chunks ran, for each op."""
+        return [set(cells.tolist()) for cells in self.cells]
 
 
 def counters(n_rows: int) -> np.ndarray:
@@ -165,3 +182,94 @@ def test_a_step_ends_beside_a_busy_process(library):
     stop.set()
     team.close()
     assert sums.tolist() == [320] * 50
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_a_step_ends_after_any_op_and_the_next_one_is_whole(library, n_threads):
+    rng = np.random.default_rng(n_threads)
+    cut = Cut()
+    team = Team(library, n_threads, cut)
+    sizes = [int(n) for n in rng.integers(1, 40, 30)]
+    for at in range(len(sizes)):
+        cut.begin()
+        chain = Chain(library, cut, sizes, at)
+        with pytest.raises(StepCut):
+            chain.program.run(team, counters(1))
+        counts = chain.counts()
+        assert counts[:at] == [{1}] * at and counts[at] <= {0, 1} and counts[at + 1 :] == [{0}] * (len(sizes) - at - 1)
+        if n_threads == 1:
+            assert counts[at] == {0}  # chunks are passed over as soon as the word is set
+        cut.begin()
+        whole = Chain(library, cut, sizes)
+        whole.program.run(team, counters(1))
+        assert whole.counts() == [{1}] * len(sizes) and chain.counts() == counts  # late threads did nothing
+    team.close()
+
+
+@pytest.mark.parametrize("n_threads", [2, 4])
+def test_steps_that_are_ended_from_another_thread_at_any_time(library, n_threads):
+    """No chunk runs twice or out of turn; a step that ends without StepCut is whole."""
+    rng = np.random.default_rng(n_threads)
+    cut = Cut()
+    team = Team(library, n_threads, cut)
+    sizes = [int(n) for n in rng.integers(1, 300, 60)]
+    chain = Chain(library, cut, sizes)
+    wanted, is_over = threading.Event(), threading.Event()
+    steps, n_cut, n_whole = 0, 0, 0
+
+    def ender():
+        while not is_over.is_set():
+            if wanted.wait(0.1):
+                wanted.clear()
+                cut.end(steps)
+
+    thread = threading.Thread(target=ender)
+    thread.start()
+    while min(n_cut, n_whole) < 50:
+        for cells in chain.cells:
+            cells[:] = 0
+        steps = cut.begin()
+        if rng.random() < 0.7:
+            wanted.set()
+        try:
+            chain.program.run(team, counters(1))
+            n_whole += 1
+            assert chain.counts() == [{1}] * len(sizes)
+        except StepCut:
+            n_cut += 1
+            counts = chain.counts()
+            n_full = next((i for i, c in enumerate(counts) if c != {1}), len(sizes))
+            assert all(c <= {0, 1} for c in counts) and counts[n_full + 1 :] == [{0}] * len(counts[n_full + 1 :])
+    is_over.set()
+    thread.join()
+    team.close()
+
+
+def test_who_comes_too_late_ends_no_other_step(library):
+    cut = Cut()
+    team = Team(library, 1, cut)
+    late = cut.begin()
+    for _ in range(3):
+        cut.begin()
+        chain = Chain(library, cut, [3, 4])
+        cut.end(late)
+        chain.program.run(team, counters(1))
+        assert not cut.is_set and chain.counts() == [{1}] * 2
+    cut.end(cut.begin())
+    with pytest.raises(StepCut):  # before it has begun
+        chain.program.run(team, counters(1))
+    assert cut.is_set and chain.counts() == [{1}] * 2
+    team.close()
+
+
+def test_teams_that_share_a_cut_end_together(library):
+    cut = Cut()
+    teams = [Team(library, 2, cut) for _ in range(2)]
+    chain = Chain(library, cut, [3, 4])
+    cut.end(cut.begin())
+    for team in teams:
+        with pytest.raises(StepCut):
+            chain.program.run(team, counters(1))
+    assert chain.counts() == [{0}] * 2
+    for team in teams:
+        team.close()

@@ -10,7 +10,7 @@ from kvcache.small_cache import BIG, N_CTX, ids, open_cache, remember
 
 from chenxing.kernels.layout import PAGE
 from chenxing.kvcache import default_disk_bytes, list_stores, verify_store
-from chenxing.kvcache.catalog import MAX_DEFAULT_BYTES, size_on_disk
+from chenxing.kvcache.catalog import MAX_DEFAULT_BYTES, make_room, size_on_disk
 from chenxing.kvcache.files import Files
 
 
@@ -77,6 +77,25 @@ def test_other_stores_go_first_the_oldest_before(tmp_path):
     assert {info.fingerprint["name"] for info in list_stores(tmp_path)} == {"a", "d"}
     cache.close()
     held.close()
+
+
+def test_what_cannot_be_removed_still_counts(tmp_path, monkeypatch):
+    for name in "ab":
+        cache = open_cache(tmp_path, name)
+        remember(cache, ids(500))
+        cache.close()
+    folder = next(info.folder for info in list_stores(tmp_path) if info.fingerprint["name"] == "a")
+    unlink = Path.unlink
+
+    def unlink_but_what_is_open(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "pages":  # as Windows does where another process reads it
+            raise PermissionError(13, "in use", str(path))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink_but_what_is_open)
+    n_left = (folder / "pages").stat().st_blocks * 512
+    own = next(info.folder for info in list_stores(tmp_path) if info.fingerprint["name"] == "b")
+    assert make_room(tmp_path, own, disk_bytes=0, needed=0) == n_left
 
 
 def test_no_room_at_all_is_memory_only(tmp_path):

@@ -1,5 +1,6 @@
 """The packed-weights file: the same bytes as packing gives, and whatever is wrong with it is seen."""
 
+import io
 import os
 from pathlib import Path
 
@@ -121,3 +122,25 @@ def test_the_last_tile_is_filled_with_zeros():
     assert tiles.shape == (2, 2, q.packed_bytes)
     rows = tiles[1].reshape(2, -1)
     assert not rows[:, 32:].reshape(2, 8, 16, 4)[:, :, 4:].any()  # quants of rows 20..31
+
+
+def test_writes_are_whole_huge_pages():
+    """Each of the file's writes ends where a huge page does, but for the last, whatever the pieces are."""
+    ends = []
+
+    class File(io.RawIOBase):
+        def writable(self):
+            return True
+
+        def write(self, data):
+            ends.append((ends[-1] if ends else 0) + len(data))
+            return len(data)
+
+        def tell(self):
+            return ends[-1] if ends else 0
+
+    sizes = [64, 1000, 3 * packed_file.HUGE_PAGE, packed_file.HUGE_PAGE - 1064, 5, 7]
+    with io.BufferedWriter(File(), packed_file.HUGE_PAGE) as f:
+        for size in sizes:
+            packed_file._write_aligned(f, memoryview(bytes(size)))
+    assert ends == [packed_file.HUGE_PAGE * i for i in range(1, 5)] + [sum(sizes)]

@@ -115,6 +115,15 @@ class Running:
         assert not self._thread.is_alive()
 
 
+def begun(server: Running, body: dict) -> socket.socket:
+    """A connection that has sent its request."""
+    data = json.dumps(body).encode()
+    head = f"POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n"
+    s = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    s.sendall(head.encode() + data)
+    return s
+
+
 def until(true: Callable[[], bool], seconds: float = 20) -> bool:
     """Waits for it. -> whether it came true in time."""
     end = time.monotonic() + seconds

@@ -11,13 +11,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
-from running import TEMPLATE, Running, running, toy_settings, until
+from running import TEMPLATE, Running, begun, running, toy_settings, until
 
 from chenxing.config import settings
+from chenxing.models import Run
 from chenxing.server import stream
 
 LINGER = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
@@ -35,15 +37,6 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
 
 def slowed(step: Callable) -> Callable:
     return lambda runs: (time.sleep(0.02), step(runs))[1]
-
-
-def begun(server: Running, body: dict) -> socket.socket:
-    """A connection that has sent its request."""
-    data = json.dumps(body).encode()
-    head = f"POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n"
-    s = socket.create_connection(("127.0.0.1", server.port), timeout=60)
-    s.sendall(head.encode() + data)
-    return s
 
 
 def n_processing(server: Running) -> int:
@@ -81,6 +74,29 @@ def test_a_prompt_that_is_left_half_way_is_gone_on_with(slow: Running):
     check_pages(slow)
     timings = slow.post("/completion", body | {"stream": False}).json["timings"]
     assert timings["cache_n"] >= 32 and timings["prompt_n"] > 32  # at least the page that was full; not all of it
+
+
+def test_who_vanishes_ends_the_step_that_runs_for_nobody_else(server: Running, monkeypatch: pytest.MonkeyPatch):
+    model, engine = server.service.model.engine.model, server.service.model.engine
+    whole_step, cut, is_running = model.step, model.team._cut, threading.Event()
+    ends: list[bool] = []
+
+    def endless(runs: Sequence[Run]) -> np.ndarray:
+        is_running.set()
+        ends.append(until(lambda: cut.is_set))
+        return whole_step(runs)
+
+    n_computed = server.service._thread.call(engine.stats).n_computed
+    monkeypatch.setattr(model, "step", endless)
+    s = begun(server, {"prompt": PROMPT * 5, "n_predict": 2, "stream": True})
+    assert is_running.wait(60)
+    s.close()
+    assert until(lambda: not n_processing(server)) and until(lambda: bool(ends))
+    monkeypatch.setattr(model, "step", whole_step)
+    assert server.service._thread.call(engine.stats).n_computed == n_computed and ends == [True]
+    check_pages(server)
+    timings = server.post("/completion", {"prompt": PROMPT * 5, "n_predict": 2}).json["timings"]
+    assert timings["cache_n"] < 32 < timings["prompt_n"]  # nothing of it is taken for computed
 
 
 def test_64_clients_that_stream_and_vanish(server: Running):

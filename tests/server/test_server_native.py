@@ -144,10 +144,18 @@ def test_a_slot_is_saved_and_restored(saving: Running):
     assert saving.post("/slots/0?action=save", {"filename": "b.bin"}).json["n_saved"] == 0
 
 
-@pytest.mark.parametrize("name", ["../a.bin", "/etc/passwd", "a/b", "", ".hidden", "a\0b", "x" * 200, "none.bin"])
+@pytest.mark.parametrize(
+    "name", ["../a.bin", "/etc/passwd", "a/b", "", ".hidden", "a\0b", "x" * 200, "nul.bin", "none.bin"]
+)
 def test_slot_files_stay_in_their_folder(saving: Running, name):
     for action in ("save", "restore") if name != "none.bin" else ("restore",):
         assert saving.post(f"/slots/0?action={action}", {"filename": name}).status == 400
+
+
+def test_a_slot_that_cannot_be_written_is_told(saving: Running):
+    (saving.service.settings.slot_save_path / "folder").mkdir()
+    told = saving.post("/slots/0?action=save", {"filename": "folder"})
+    assert told.status == 400 and "folder cannot be written: Is a directory" in told.json["error"]["message"]
 
 
 def test_slot_actions_are_off_by_default(server: Running):

@@ -47,6 +47,10 @@ def test_a_client_that_vanishes_frees_its_place_and_keeps_its_prefix(server: Run
     assert again["timings"]["prompt_n"] == 1
 
 
+def test_threads_take_short_turns(server: Running):
+    assert sys.getswitchinterval() < 0.001  # an engine that waits for the interpreter waits this long
+
+
 def test_health_says_503_while_loading(tmp_path: Path):
     server = Running(toy_settings(tmp_path), load=False)
     for method, path in (("GET", "/health"), ("POST", "/v1/chat/completions"), ("GET", "/props")):

@@ -4,7 +4,7 @@ import pytest
 
 from chenxing.engine import SpecOptions
 from chenxing.errors import UsageError
-from chenxing.terminal import serve
+from chenxing.terminal import last_model, serve
 from chenxing.terminal.parser import Parser
 
 
@@ -25,6 +25,15 @@ def test_defaults():
     assert given["model_options"]["n_ctx"] is None and given["n_predict"] is None
     assert given["model_options"]["disk_cache"] is True
     assert options("toy", "--no-disk-cache")["model_options"]["disk_cache"] is False
+
+
+def test_a_model_that_was_loaded_is_the_last_one(monkeypatch):
+    remembered: list[str] = []
+    monkeypatch.setattr(last_model, "remember", remembered.append)
+    ready = options("toy")["on_ready"]
+    assert remembered == []
+    ready("http://127.0.0.1:8080")
+    assert remembered == ["toy"]
 
 
 def test_llama_servers_spelling():

@@ -1,10 +1,10 @@
 """Words of texts without a pre-tokenizer are cut only where no token reaches across."""
 
-from chenxing.tokenizer.spacewords import find_joints, word_expression
+from chenxing.tokenizer.spacewords import find_joints, word_finder
 
 
 def _split(tokens: list[str], text: str) -> list[str]:
-    return word_expression(find_joints([token.encode() for token in tokens])).findall(text)
+    return list(word_finder(find_joints([token.encode() for token in tokens]))(text))
 
 
 def test_no_token_reaches_across() -> None:

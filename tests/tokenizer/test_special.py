@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from chenxing.tokenizer import special as special_module
 from chenxing.tokenizer.special import SpecialTokens
 from chenxing.tokenizer.vocabulary import Attr, Vocabulary
 
@@ -43,7 +45,7 @@ def _naive(tokens: dict[bytes, Attr], data: bytes, parse_special: bool) -> list[
     return fragments
 
 
-def test_random_texts_and_tokens() -> None:
+def test_random_texts_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(5)
     kinds = [Attr.CONTROL, Attr.UNKNOWN, Attr.USER_DEFINED, Attr.USER_DEFINED | Attr.CONTROL]
     for _ in range(250):
@@ -56,6 +58,7 @@ def test_random_texts_and_tokens() -> None:
             tokens[text] = attr
         special = SpecialTokens(_vocabulary(tokens))
         for _ in range(10):
+            monkeypatch.setattr(special_module, "_WINDOW", rng.choice([1, 2, 3, 8, 64]))
             data = bytes(rng.choices(b"aab<<>> \n", k=rng.randrange(0, 40)))
             for parse_special in (False, True):
                 assert _pieces(special, data, parse_special) == _naive(tokens, data, parse_special), (tokens, data)

@@ -22,11 +22,10 @@ from pathlib import Path
 
 from chenxing.agent.tools.tool import ToolError
 from chenxing.errors import AgentError
+from chenxing.file_names import is_ordinary
 
 MAX_READ_BYTES = 1 << 20
 MAX_WRITE_BYTES = 1 << 20
-_DEVICES = {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"}
-_DEVICES |= {f"{port}{n}" for port in ("COM", "LPT") for n in "0123456789¹²³"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def names_of(path: str) -> list[str]:
     for name in names:
         if name == "..":
             raise ToolError(f"{path!r}: expected a path inside the folder, without '..'")
-        if os.name == "nt" and (name.partition(".")[0].rstrip().upper() in _DEVICES or ":" in name or name[-1] in " ."):
+        if os.name == "nt" and not is_ordinary(name):
             raise ToolError(f"{path!r}: {name!r} is no name of a file")
     return names
 

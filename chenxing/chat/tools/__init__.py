@@ -11,6 +11,7 @@ from chenxing.chat.tools.events import ArgumentsDelta, CallStart, ContentDelta, 
 from chenxing.chat.tools.parser import AnswerParser
 from chenxing.chat.tools.reasoning import Reasoning, reasoning_of
 from chenxing.chat.tools.request import ToolRequest, tool_request
+from chenxing.chat.tools.whole import WholeAnswer, WholeCall, finish_reason
 
 __all__ = [
     "AnswerParser",
@@ -24,6 +25,9 @@ __all__ = [
     "ToolCalling",
     "ToolPrompt",
     "ToolRequest",
+    "WholeAnswer",
+    "WholeCall",
+    "finish_reason",
     "reasoning_of",
     "tool_request",
 ]

@@ -11,6 +11,7 @@ from chenxing.engine.speculation.options import SpecOptions
 from chenxing.engine.speculation.speculation import Speculation
 from chenxing.errors import ModelFileError
 from chenxing.gguf import GGUF, open_gguf
+from chenxing.kernels.cut import Cut
 from chenxing.kernels.library import KernelLibrary, Progress
 from chenxing.models import load_model
 from chenxing.models.fingerprint import kv_fingerprint
@@ -22,7 +23,7 @@ KV_TYPE = "f16"
 
 @dataclass(frozen=True)
 class Host:
-    """What a draft model shares with the model that it drafts for: context, kernels, threads, room for KV."""
+    """What a draft model shares with the model that it drafts for: context, kernels, threads, room for KV, ends."""
 
     tokenizer: Tokenizer
     n_ctx: int
@@ -30,6 +31,7 @@ class Host:
     n_threads: int
     cache: CacheRoom
     weight_cache: bool = True
+    cut: Cut | None = None
 
 
 def load_speculation(options: SpecOptions, host: Host, on_progress: Progress | None = None) -> Speculation | None:
@@ -54,7 +56,9 @@ def load_draft_model(gguf: GGUF, host: Host, on_progress: Progress | None = None
     n_ctx = min(host.n_ctx, read_model(gguf).n_ctx_train)
     hp = read_model(gguf, n_ctx)
     n_vocab = min(n_vocab, hp.n_vocab)
-    model = load_model(gguf, hp, host.library, host.n_threads, on_progress, KV_TYPE, weight_cache=host.weight_cache)
+    model = load_model(
+        gguf, hp, host.library, host.n_threads, on_progress, KV_TYPE, weight_cache=host.weight_cache, cut=host.cut
+    )
     cache = host.cache.open(page_bytes(hp, KV_TYPE), n_ctx, kv_fingerprint(gguf, model, KV_TYPE))
     return DraftModel(model, cache, n_ctx, n_vocab)
 
