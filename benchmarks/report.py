@@ -24,7 +24,7 @@ def save(folder: Path, question: str, title: str, note: str, setting: Sequence[s
     folder.mkdir(parents=True, exist_ok=True)
     content: dict[str, Any] = {"title": title, "note": note, "setting": list(setting), "table": table(answers)}
     content["measured"] = [answer.measured for answer in answers]
-    (folder / f"{question}.json").write_text(json.dumps(content, indent=1, default=str) + "\n")
+    (folder / f"{question}.json").write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
 
 
 def markdown(folder: Path, questions: Sequence[str]) -> str:
@@ -35,7 +35,7 @@ def markdown(folder: Path, questions: Sequence[str]) -> str:
         path = folder / f"{question}.json"
         if not path.exists():
             continue
-        saved = json.loads(path.read_text())
+        saved = json.loads(path.read_text(encoding="utf-8"))
         if saved["setting"] != setting:
             setting = saved["setting"]
             parts.append("\n".join(f"- {line}" for line in setting))
@@ -45,7 +45,7 @@ def markdown(folder: Path, questions: Sequence[str]) -> str:
 
 def put_figures(document: Path, figures: str) -> None:
     """Replace what stands between the marks of a document."""
-    text = document.read_text()
+    text = document.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    document.write_text(f"{before}{BEGIN}\n{figures}\n{END}{after}")
+    document.write_text(f"{before}{BEGIN}\n{figures}\n{END}{after}", encoding="utf-8")
