@@ -105,16 +105,20 @@ class _Stream:
     @property
     def _is_free(self) -> bool:
         """There is somebody, and what was written is on its way."""
-        return self._protocol.connected and not self._protocol.writing_paused
+        transport = self._protocol.transport
+        return transport is not None and not transport.is_closing() and not self._protocol.writing_paused
 
     def _write_now(self, data: bytes) -> None:
-        """To a free connection: aiohttp's write has nothing to wait for there."""
+        """To a free connection. If this fills it, aiohttp has the data and would wait: the next step does."""
+        writing = self._response.write(data)
         try:
-            self._response.write(data).send(None)
+            room = writing.send(None)
         except StopIteration:
-            self._written = self._loop.time()
+            pass
         else:
-            raise AssertionError("a write to a free connection waits")
+            writing.close()
+            room.add_done_callback(_forget)
+        self._written = self._loop.time()
 
     def _look(self) -> None:
         silence = self._loop.time() - self._written
@@ -123,6 +127,12 @@ class _Stream:
             if self._is_free:  # else it has things to read
                 self._write_now(b": keep-alive\n\n")
         self._timer = self._loop.call_later(KEEP_ALIVE_SECONDS - silence, self._look)
+
+
+def _forget(room: "asyncio.Future[None]") -> None:
+    """Nobody waits for it: how it ended, perhaps with the connection, is no news."""
+    if not room.cancelled():
+        room.exception()
 
 
 def _event(chunk: dict[str, Any]) -> bytes:

@@ -31,7 +31,8 @@ WRITER = SimpleNamespace(chunks=lambda step: [{"text": step.text}] if step.text 
 
 
 def made() -> tuple[stream._Stream, Any, Response]:
-    protocol = SimpleNamespace(connected=True, writing_paused=False)
+    transport = SimpleNamespace(is_closing=lambda: False)
+    protocol = SimpleNamespace(transport=transport, writing_paused=False)
     response = Response(protocol)
     return stream._Stream(SimpleNamespace(protocol=protocol), response, WRITER), protocol, response
 
@@ -46,9 +47,35 @@ def test_a_step_is_written_at_once_or_refused():
         assert s.take(step("a")) and s.take(step(""))
         protocol.writing_paused = True
         assert not s.take(step("b"))
-        protocol.writing_paused, protocol.connected = False, False
+        protocol.writing_paused = False
+        protocol.transport.is_closing = lambda: True
+        assert not s.take(step("c"))
+        protocol.transport = None
         assert not s.take(step("c"))
         assert response.written == [b'data: {"text":"a"}\n\n']
+        s.close()
+
+    asyncio.run(run())
+
+
+def test_a_step_that_fills_the_connection_is_written_and_the_next_one_waits():
+    """aiohttp's write waits then, of which the loop's callback cannot know before."""
+
+    async def run() -> None:
+        s, protocol, response = made()
+        room = asyncio.get_running_loop().create_future()
+
+        async def fill(data: bytes) -> None:
+            response.written.append(data)
+            protocol.writing_paused = True
+            await room
+
+        write, response.write = response.write, fill
+        assert s.take(step("a")) and not s.take(step("b"))
+        assert response.written == [b'data: {"text":"a"}\n\n']
+        room.set_exception(ConnectionError())  # seen by nobody, and told to nobody
+        protocol.writing_paused, response.write = False, write
+        assert s.take(step("c"))
         s.close()
 
     asyncio.run(run())
