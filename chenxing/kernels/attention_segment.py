@@ -52,10 +52,11 @@ def _weigh(s, lo, hi, first, last, cap):
     return top, v.hsum(total)
 
 
-def segment_tile(padded, form, R, P, PAGES):
-    """The kernel function of a tile of R rows, P vectors of 16 lanes at a time.
+def segment_tile(padded, form, R, P, TOGETHER):
+    """The kernel function of a tile of R rows, P vectors of 16 lanes at a time, V of TOGETHER pages.
 
-    (q, pos, n, keys, values, table, after, after_table, n_after, base, window, cap, part, s) -> whether a row sees any
+    (q, pos, n, keys, values, table, after, after_table, n_after, base, window, cap, part, s)
+    -> whether any row sees a key
     q f32[R, padded], rows n..R being copies; pos i64[n]; keys, values: offsets in a page; table: i64 page addresses of
     the segment, which begins at token `base`; after...: offset, page addresses and number of pages of what will
     probably be read next; part: R states, written; s: R rows of scores, scratch
@@ -144,8 +145,8 @@ def segment_tile(padded, form, R, P, PAGES):
                     v.st_f32x16(s + r * SCORE_ROW + i * 64, v.zero_f32())
         for r in range(R):
             clear_sums(part + r * STATE)
-        for p in range(first, last, PAGES):
-            mix(s, values, table, p, min(p + PAGES, last), last, after, after_table, n_after, part)
+        for p in range(first, last, TOGETHER):
+            mix(s, values, table, p, min(p + TOGETHER, last), last, after, after_table, n_after, part)
         return 1
 
     return tile

@@ -17,7 +17,6 @@ def test_the_first_interrupt_cancels_and_the_second_raises() -> None:
             signal.raise_signal(signal.SIGINT)
             assert cancelled
             signal.raise_signal(signal.SIGINT)
-    assert True in cancelled
 
 
 def test_it_cancels_while_the_main_thread_is_in_native_code() -> None:
